@@ -1,0 +1,168 @@
+//! Conveniences over every ledger, also a foreign one.
+
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use futures_timer::Delay;
+use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::{
+    AcquisitionId, Append, AppendId, Appended, Claim, Claimed, Event, Failure, FailureKind, FencedLedger, Holder,
+    Lease, LedgerError, Mark, NewEvent, PageSize, PartitionId, Position, Reason, Result, Ttl, Verification, verify,
+};
+
+/// How long [`claim_when_free`](FencedLedgerExt::claim_when_free) waits at most between two looks at the partition.
+/// A release wakes nobody, so this bounds how late it is noticed.
+pub const POLL: Duration = Duration::from_millis(50);
+
+/// What users enjoy, implemented for every [`FencedLedger`].
+#[async_trait]
+pub trait FencedLedgerExt: FencedLedger {
+    /// Appends values as events of one kind, under a given id, without an expectation of the head.
+    ///
+    /// Cancel safe: as [`append`](FencedLedger::append); send the same id and values again.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](crate::Invalid) where a value is no JSON or a limit is passed; else as
+    /// [`append`](FencedLedger::append).
+    async fn append_values<T: Serialize + Sync>(
+        &self,
+        lease: &Lease,
+        id: AppendId,
+        kind: &str,
+        values: &[T],
+    ) -> Result<Appended> {
+        let events: Vec<NewEvent> =
+            values.iter().map(|value| NewEvent::of(kind, value)).collect::<std::result::Result<_, _>>()?;
+        self.append(lease, &Append::with_id(id, events)?).await
+    }
+
+    /// All events of a partition from a position on, as far as there were any when the last page was read.
+    ///
+    /// The stream ends there; it does not wait for more. No transaction is open between its pages. After an error it
+    /// ends.
+    fn events<'a>(&'a self, partition: &'a PartitionId, from: Position) -> BoxStream<'a, Result<Event>> {
+        let pages = stream::try_unfold(Some(from), move |from| async move {
+            let Some(from) = from else { return Ok(None) };
+            let page = self.read(partition, from, PageSize::default()).await?;
+            Ok::<_, LedgerError>(Some((stream::iter(page.events.into_iter().map(Ok)), page.next)))
+        });
+        pages.try_flatten().boxed()
+    }
+
+    /// The payloads of all events of one kind from a position on, as values.
+    ///
+    /// A payload that does not fit the type ends the stream with [`LedgerError::Corrupt`], which names its position;
+    /// [`events`](Self::events) still returns it as text.
+    fn values<'a, T: DeserializeOwned + Send + 'a>(
+        &'a self,
+        partition: &'a PartitionId,
+        kind: &'a str,
+        from: Position,
+    ) -> BoxStream<'a, Result<(Position, T)>> {
+        let of_kind =
+            self.events(partition, from).try_filter(move |event| std::future::ready(event.kind.as_str() == kind));
+        let decode = |event: Event| match event.payload.decode() {
+            Ok(value) => Ok((event.position, value)),
+            Err(error) => Err(LedgerError::Corrupt {
+                partition: Some(partition.clone()),
+                position: Some(event.position),
+                detail: "the payload does not fit the type".to_owned(),
+                source: Some(std::sync::Arc::new(error)),
+            }),
+        };
+        of_kind.map(move |event| event.and_then(decode)).boxed()
+    }
+
+    /// Folds all events of a partition, the ledger's own among them, into one value.
+    async fn fold<T, F>(&self, partition: &PartitionId, start: T, mut step: F) -> Result<T>
+    where
+        T: Send,
+        F: FnMut(T, Event) -> T + Send,
+    {
+        let mut events = self.events(partition, Position::FIRST);
+        let mut value = start;
+        while let Some(event) = events.try_next().await? {
+            value = step(value, event);
+        }
+        Ok(value)
+    }
+
+    /// Claims a partition as soon as it is free, within a budget of time.
+    ///
+    /// One acquisition is minted and kept over all tries, so that an answer that was lost is asked for again rather
+    /// than a second tenure begun (C4). The time of a grant counts from the grant.
+    ///
+    /// Not cancel safe in one respect: a claim that was granted just when the future was dropped holds the partition
+    /// until it expires.
+    ///
+    /// # Errors
+    ///
+    /// When the budget is used up: the last refusal, [`Held`](Reason::Held) for the most part, or the store's last
+    /// failure, which is [`Unknown`](LedgerError::Unknown) where an answer stayed out. Refusals that waiting does not
+    /// mend come at once.
+    async fn claim_when_free(
+        &self,
+        partition: &PartitionId,
+        holder: &Holder,
+        ttl: Ttl,
+        budget: Duration,
+    ) -> Result<Claimed> {
+        let start = Instant::now();
+        let acquisition = AcquisitionId::mint();
+        // A try whose answer was lost may have been granted: then no later error may claim that nothing was written.
+        let mut lost_answer: Option<Failure> = None;
+        loop {
+            let (error, wait) = match try_claim(self, partition, holder, ttl, acquisition).await {
+                Ok(claimed) => return Ok(claimed),
+                Err(refused) => refused,
+            };
+            match &error {
+                LedgerError::Unknown(failure) => lost_answer = Some(failure.clone()),
+                LedgerError::NotWritten(_) => {}
+                LedgerError::Rejected(rejection)
+                    if matches!(rejection.reason, Reason::Held | Reason::ObservationOutdated) => {}
+                _ => return Err(error),
+            }
+            let left = budget.saturating_sub(start.elapsed());
+            if left.is_zero() {
+                return Err(lost_answer.map_or(error, LedgerError::Unknown));
+            }
+            Delay::new(wait.min(POLL).min(left)).await;
+        }
+    }
+
+    /// Re-reads a partition and recomputes its chain (I2). With a mark it also finds a tail that was cut and a store
+    /// that was rewound.
+    ///
+    /// # Errors
+    ///
+    /// Only those of reading; what is wrong with the log is [`Verification::Broken`].
+    async fn verify(&self, partition: &PartitionId, mark: Option<Mark>) -> Result<Verification> {
+        verify::verify(self, partition, mark).await
+    }
+}
+
+impl<L: FencedLedger + ?Sized> FencedLedgerExt for L {}
+
+/// One look and, where the partition is free, one claim. Beside an error stands how long waiting may help.
+async fn try_claim<L: FencedLedger + ?Sized>(
+    ledger: &L,
+    partition: &PartitionId,
+    holder: &Holder,
+    ttl: Ttl,
+    acquisition: AcquisitionId,
+) -> Result<Claimed, (LedgerError, Duration)> {
+    let state = ledger.observe(partition).await.map_err(|error| (error, POLL))?;
+    let claim = Claim::new(partition.clone(), holder.clone(), ttl, state.observation()).with_acquisition(acquisition);
+    let left = state.tenure.as_ref().map(|tenure| tenure.lease.expires_at.since(state.judged.time));
+    let already_ours = state.tenure.as_ref().is_some_and(|tenure| tenure.lease.acquisition == acquisition);
+    if state.is_free() || already_ours {
+        return ledger.claim(&claim).await.map_err(|error| (error, Duration::ZERO));
+    }
+    let held = Failure::new(FailureKind::Busy, "the partition is held");
+    Err((LedgerError::NotWritten(held), left.unwrap_or(POLL)))
+}

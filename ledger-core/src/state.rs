@@ -1,0 +1,150 @@
+//! What a store holds of a claimed partition: the input of the judgement.
+
+use std::sync::Arc;
+
+use crate::{
+    AcquisitionId, Digest, Entry, Generation, Holder, Lease, LedgerId, PartitionId, Position, Revision, TenureEnd,
+    TenureState, Timestamp, Ttl, Vacancy,
+};
+
+/// The lease as a store keeps it: a view of the log (G4), changed by claims, renewals, releases and operator steps
+/// alone. An append does not change it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StoredLease {
+    /// The current generation.
+    pub generation: Generation,
+    /// Its holder.
+    pub holder: Holder,
+    /// Its acquisition.
+    pub acquisition: AcquisitionId,
+    /// Its TTL.
+    pub ttl: Ttl,
+    /// Its expiry.
+    pub expires_at: Timestamp,
+    /// Why the partition is vacant, if it is.
+    pub vacancy: Option<Vacancy>,
+    /// How many renewals the partition has seen. With the head it makes the revision (J2).
+    pub renewals: u64,
+    /// The latest judged time stored here; the newest entry may have a later one.
+    pub recorded_at: Timestamp,
+    /// The position of the newest event as of this lease's own last change.
+    pub head: Position,
+    /// The chain value as of this lease's own last change.
+    pub chain: Digest,
+}
+
+impl StoredLease {
+    /// For a backend: a lease as it is stored.
+    #[allow(clippy::too_many_arguments, reason = "the stored facts of a lease, which a backend reads all at once")]
+    pub fn new(
+        (generation, holder, acquisition): (Generation, Holder, AcquisitionId),
+        (ttl, expires_at): (Ttl, Timestamp),
+        vacancy: Option<Vacancy>,
+        renewals: u64,
+        recorded_at: Timestamp,
+        (head, chain): (Position, Digest),
+    ) -> Self {
+        Self { generation, holder, acquisition, ttl, expires_at, vacancy, renewals, recorded_at, head, chain }
+    }
+
+    /// The lease that its holder was given.
+    pub fn lease(&self, ledger: LedgerId, partition: &PartitionId) -> Lease {
+        Lease::new(
+            ledger,
+            partition.clone(),
+            self.holder.clone(),
+            self.generation,
+            self.acquisition,
+            self.ttl,
+            self.expires_at,
+        )
+    }
+}
+
+/// A claimed partition: its stored lease and its newest entry, read in one view.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Standing {
+    /// The stored lease.
+    pub lease: StoredLease,
+    /// The newest entry of the log. `None` only where the log was lost: that is [`Reason::Diverged`](crate::Reason).
+    pub tip: Option<Arc<Entry>>,
+}
+
+impl Standing {
+    /// For a backend.
+    pub fn new(lease: StoredLease, tip: Option<Arc<Entry>>) -> Self {
+        Self { lease, tip }
+    }
+
+    /// The position of the newest event.
+    pub fn head(&self) -> Position {
+        self.tip.as_ref().map_or(self.lease.head, |tip| tip.last)
+    }
+
+    /// The chain value of the newest entry.
+    pub fn chain(&self) -> Digest {
+        self.tip.as_ref().map_or(self.lease.chain, |tip| tip.chain)
+    }
+
+    /// The recorded time: the latest judged time stored in the lease or in the log.
+    pub fn recorded_at(&self) -> Timestamp {
+        let in_log = self.tip.as_ref().map_or(self.lease.recorded_at, |tip| tip.recorded_at);
+        in_log.max(self.lease.recorded_at)
+    }
+
+    /// The revision: the head position plus the count of renewals.
+    pub fn revision(&self) -> Revision {
+        Revision::new(self.head().get().unsigned_abs() + self.lease.renewals)
+    }
+
+    /// Whether log and lease contradict each other (G4), seen from the newest entry alone.
+    pub fn has_diverged(&self) -> bool {
+        let lease = &self.lease;
+        let Some(tip) = &self.tip else { return true };
+        tip.generation != lease.generation
+            || tip.acquisition != lease.acquisition
+            || tip.holder != lease.holder
+            || tip.last < lease.head
+            || (tip.last == lease.head && tip.chain != lease.chain)
+    }
+
+    /// Whether `generation` has visibly ended: a committed fact that never un-ends (E4, U2).
+    pub fn has_visibly_ended(&self, generation: Generation) -> bool {
+        generation < self.lease.generation
+            || (generation == self.lease.generation
+                && (self.lease.vacancy.is_some() || self.recorded_at() >= self.lease.expires_at))
+    }
+
+    /// The answer part of [`observe`](crate::FencedLedger::observe).
+    pub fn tenure(&self, ledger: LedgerId, partition: &PartitionId) -> TenureState {
+        TenureState::new(
+            self.lease.lease(ledger, partition),
+            self.lease.vacancy.clone(),
+            self.recorded_at(),
+            self.head(),
+            self.chain(),
+        )
+    }
+}
+
+/// An earlier tenure, as its `$claimed` entry and the one that followed it tell: what a release of a lease of an
+/// older generation is judged by (R3).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PastTenure {
+    /// Who held it.
+    pub holder: Holder,
+    /// The acquisition by which it was held.
+    pub acquisition: AcquisitionId,
+    /// How it ended.
+    pub end: TenureEnd,
+}
+
+impl PastTenure {
+    /// For a backend.
+    pub fn new(holder: Holder, acquisition: AcquisitionId, end: TenureEnd) -> Self {
+        Self { holder, acquisition, end }
+    }
+}

@@ -1,0 +1,214 @@
+//! The ledger: partitions under their locks, every decision taken by `ledger-core`.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+
+use async_trait::async_trait;
+use ledger_core::decide::{self, Decision, Subject};
+use ledger_core::{
+    Append, AppendId, Appended, Claim, Claimed, Clock, Description, Durability, Ended, Fate, FencedLedger, Generation,
+    Lease, LedgerId, Note, Observation, Page, PageSize, PartitionId, PartitionPage, PartitionState, Position,
+    RecordPage, RecordSlot, Released, Renewal, Result, Standing, SystemClock, Ttl, judge,
+};
+
+use crate::evidence::Evidence;
+use crate::partition::{Partition, ahead};
+
+/// A ledger in memory. `Clone` is a second handle on the same ledger.
+///
+/// Every call ends at its first poll and holds a partition's lock only while it computes, so no call waits for
+/// another's answer.
+#[derive(Clone, Debug)]
+pub struct MemoryLedger {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    id: LedgerId,
+    clock: Arc<dyn Clock>,
+    partitions: RwLock<BTreeMap<PartitionId, Arc<Mutex<Partition>>>>,
+    /// The evidence about partitions that were never claimed: one budget for all (E3).
+    never_claimed: Mutex<Evidence>,
+}
+
+impl MemoryLedger {
+    /// A new, empty ledger on the host's clock.
+    pub fn new() -> Self {
+        Self::with_clock(SystemClock)
+    }
+
+    /// A new, empty ledger on a clock of the caller's.
+    pub fn with_clock(clock: impl Clock + 'static) -> Self {
+        let shared = Shared {
+            id: LedgerId::mint(),
+            clock: Arc::new(clock),
+            partitions: RwLock::default(),
+            never_claimed: Mutex::default(),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// The partition, where it was claimed before. The map's lock is not held afterwards.
+    fn find(&self, partition: &PartitionId) -> Option<Arc<Mutex<Partition>>> {
+        self.map().get(partition).cloned()
+    }
+
+    fn map(&self) -> RwLockReadGuard<'_, BTreeMap<PartitionId, Arc<Mutex<Partition>>>> {
+        self.shared.partitions.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Decides under the partition's lock, the clock read last (T4), and does what was decided.
+    fn decide<A>(
+        &self,
+        partition: &PartitionId,
+        decide: impl FnOnce(Subject<'_>, Option<&Partition>) -> Decision<A>,
+    ) -> Result<A> {
+        match self.find(partition) {
+            Some(found) => {
+                let mut found = lock(&found);
+                let decision = decide(self.subject(partition, Some(&found.standing)), Some(&found));
+                found.apply(decision.write);
+                Ok(decision.answer.map_err(|rejection| found.evidence.keep(*rejection))?)
+            }
+            None => Ok(decide(self.subject(partition, None), None)
+                .answer
+                .map_err(|rejection| lock(&self.shared.never_claimed).keep(*rejection))?),
+        }
+    }
+
+    fn subject<'a>(&self, partition: &'a PartitionId, standing: Option<&'a Standing>) -> Subject<'a> {
+        Subject::new(self.shared.id, partition, standing, self.shared.clock.now())
+    }
+
+    /// The claim of a partition that was not there a moment ago: under the map's lock, so that one of those that race
+    /// is first (C2) and a refused one leaves nothing behind.
+    fn claim_first(&self, claim: &Claim) -> Option<Result<Claimed>> {
+        let mut partitions = self.shared.partitions.write().unwrap_or_else(PoisonError::into_inner);
+        if partitions.contains_key(&claim.partition) {
+            return None;
+        }
+        let decision = decide::claim(self.subject(&claim.partition, None), None, claim);
+        if let (Some(lease), Some((entry, events))) = (decision.write.lease, decision.write.entry) {
+            let partition = Partition::first(lease, entry, events);
+            partitions.insert(claim.partition.clone(), Arc::new(Mutex::new(partition)));
+        }
+        let keep = |rejection: Box<_>| lock(&self.shared.never_claimed).keep(*rejection).into();
+        Some(decision.answer.map_err(keep))
+    }
+}
+
+impl Default for MemoryLedger {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[async_trait]
+impl FencedLedger for MemoryLedger {
+    async fn describe(&self) -> Result<Description> {
+        let version = env!("CARGO_PKG_VERSION");
+        Ok(Description::new(self.shared.id, "memory", version, Durability::Volatile, Vec::new()))
+    }
+
+    async fn observe(&self, partition: &PartitionId) -> Result<PartitionState> {
+        let found = self.find(partition);
+        let found = found.as_ref().map(|found| lock(found));
+        let standing = found.as_ref().map(|found| &found.standing);
+        let judged = judge::judged(standing, self.shared.clock.now());
+        let tenure = standing.map(|standing| standing.tenure(self.shared.id, partition));
+        Ok(PartitionState::new(self.shared.id, partition.clone(), tenure, judged))
+    }
+
+    async fn claim(&self, claim: &Claim) -> Result<Claimed> {
+        if self.find(&claim.partition).is_none()
+            && let Some(answer) = self.claim_first(claim)
+        {
+            return answer;
+        }
+        self.decide(&claim.partition, |subject, partition| {
+            decide::claim(subject, partition.and_then(|partition| partition.entry(claim.acquisition.into())), claim)
+        })
+    }
+
+    async fn renew(&self, lease: &Lease, ttl: Option<Ttl>) -> Result<Renewal> {
+        lease.check_ledger(self.shared.id)?;
+        self.decide(&lease.partition, |subject, _| decide::renew(subject, lease, ttl))
+    }
+
+    async fn release(&self, lease: &Lease) -> Result<Released> {
+        lease.check_ledger(self.shared.id)?;
+        self.decide(&lease.partition, |subject, partition| {
+            let past = partition.and_then(|partition| partition.past(lease.generation));
+            decide::release(subject, past.as_ref(), lease)
+        })
+    }
+
+    async fn end_tenure(&self, partition: &PartitionId, observed: Observation, reason: &Note) -> Result<Ended> {
+        self.decide(partition, |subject, _| decide::end_tenure(subject, observed, reason))
+    }
+
+    async fn append(&self, lease: &Lease, append: &Append) -> Result<Appended> {
+        lease.check_ledger(self.shared.id)?;
+        self.decide(&lease.partition, |subject, partition| {
+            decide::append(subject, partition.and_then(|partition| partition.entry(append.id())), lease, append)
+        })
+    }
+
+    async fn fate(&self, partition: &PartitionId, id: AppendId, generation: Generation) -> Result<Fate> {
+        Ok(self.find(partition).map_or(Fate::Undecided, |found| lock(&found).fate(id, generation)))
+    }
+
+    async fn read(&self, partition: &PartitionId, from: Position, limit: PageSize) -> Result<Page> {
+        match self.find(partition) {
+            Some(found) => lock(&found).page(from, size(limit)),
+            None if from > Position::FIRST => Err(ahead(from, None)),
+            None => Ok(Page::forward(Vec::new(), None)),
+        }
+    }
+
+    async fn read_back(&self, partition: &PartitionId, from: Option<Position>, limit: PageSize) -> Result<Page> {
+        match (self.find(partition), from) {
+            (Some(found), _) => lock(&found).page_back(from, size(limit)),
+            (None, Some(from)) => Err(ahead(from, None)),
+            (None, None) => Ok(Page::backward(Vec::new(), None)),
+        }
+    }
+
+    async fn partitions(&self, after: Option<&PartitionId>, limit: PageSize) -> Result<PartitionPage> {
+        let map = self.map();
+        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut names = map.range::<PartitionId, _>((start, Bound::Unbounded)).map(|(name, _)| name.clone());
+        let page = names.by_ref().take(size(limit)).collect();
+        Ok(PartitionPage::new(page, names.next().is_some()))
+    }
+
+    async fn rejections(
+        &self,
+        partition: Option<&PartitionId>,
+        after: Option<RecordSlot>,
+        limit: PageSize,
+    ) -> Result<RecordPage> {
+        let limit = size(limit);
+        let Some(name) = partition else { return Ok(lock(&self.shared.never_claimed).page(None, after, limit)) };
+        // What was refused before the first claim stands first, under no generation.
+        let mut page = lock(&self.shared.never_claimed).page(Some(name), after, limit);
+        if let (None, Some(found)) = (page.next, self.find(name)) {
+            let claimed = lock(&found).evidence.page(Some(name), after, limit - page.records.len());
+            let more = claimed.next.is_some();
+            page.records.extend(claimed.records);
+            page = RecordPage::new(page.records, more);
+        }
+        Ok(page)
+    }
+}
+
+fn size(limit: PageSize) -> usize {
+    usize::try_from(limit.get()).unwrap_or(usize::MAX)
+}
+
+/// A lock whose holder panicked is taken all the same: a partition is changed by `apply` alone, after every check.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
