@@ -76,10 +76,10 @@ fn some_append() -> Append {
     Append::with_id(AppendId::from_uuid(id(0xe1)).expect("not nil"), [event]).expect("an append")
 }
 
-/// Generation 5 of holder `a`, granted at 1 s for 5 s; the log ends at position 7.
+/// Generation 5 of holder `a`, granted at 1 s for 5 s; the log ends at position 7 with an append.
 fn standing() -> Standing {
     let entry = Entry::new(
-        None,
+        Some(AppendId::from_uuid(id(0xe0)).expect("not nil")),
         (position(7), position(7)),
         generation(5),
         holder("a"),
@@ -97,6 +97,12 @@ fn standing() -> Standing {
         (position(7), Digest::new([7; 32])),
     );
     Standing::new(lease, Some(Arc::new(entry)))
+}
+
+/// The same, released: the newest entry is `$released`, which has no id.
+fn released(standing: Standing) -> Standing {
+    let tip = standing.tip.map(|tip| Arc::new(Entry { id: None, ..tip.as_ref().clone() }));
+    Standing { lease: StoredLease { vacancy: Some(Vacancy::Released), ..standing.lease }, tip }
 }
 
 fn earlier(content: Digest) -> Entry {
@@ -126,7 +132,7 @@ fn judge_append_wrong_in(ways: &[Reason]) -> Verdict {
         lease.holder = holder("A");
     }
     if wrong(Reason::Released) {
-        standing.lease.vacancy = Some(Vacancy::Released);
+        standing = released(standing);
     }
     if wrong(Reason::Expired) {
         time = EXPIRES_AT;
@@ -145,14 +151,14 @@ fn judge_claim_wrong_in(ways: &[Reason]) -> Verdict {
     let retry = [Reason::WrongHolder, Reason::Released, Reason::Expired].into_iter().any(wrong);
     let mut standing = standing();
     let mut time = if wrong(Reason::Held) { GRANTED_AT + 1 } else { EXPIRES_AT };
-    if wrong(Reason::Diverged) {
-        standing.tip = None;
-    }
     if retry {
         time = if wrong(Reason::Expired) { EXPIRES_AT } else { GRANTED_AT + 1 };
     }
     if wrong(Reason::Released) {
-        standing.lease.vacancy = Some(Vacancy::Released);
+        standing = released(standing);
+    }
+    if wrong(Reason::Diverged) {
+        standing.tip = None;
     }
     if wrong(Reason::GenerationExhausted) {
         standing.lease.generation = Generation::MAX;
@@ -315,4 +321,15 @@ fn every_way_in_which_log_and_lease_can_disagree_is_seen() {
     assert!(tip(|entry| entry.chain = Digest::new([9; 32])).has_diverged());
     assert!(!tip(|entry| entry.last = position(8)).has_diverged(), "an append moves the log on alone");
     assert!(Standing { tip: None, ..standing() }.has_diverged());
+    assert!(!released(standing()).has_diverged());
+    assert!(tip(|entry| entry.id = None).has_diverged(), "a lease rewound behind its own release");
+    assert!(
+        Standing { tip: standing().tip, ..released(standing()) }.has_diverged(),
+        "vacant without an end in the log"
+    );
+    let claimed_later = |entry: &mut Entry| {
+        entry.id = Some(entry.acquisition.into());
+        entry.last = position(8);
+    };
+    assert!(tip(claimed_later).has_diverged(), "a lease rewound behind its own claim");
 }

@@ -348,7 +348,7 @@ pub enum RecordState {
         /// Why it could not.
         cause: String,
     },
-    /// Written inside the caller's transaction, and gone if that rolls back. The rejection itself carries all that
-    /// the backend's `record_rejection` needs to store it then.
-    InTransaction,
+    /// Refused inside the caller's own transaction: nothing is written of it yet. Give the rejection to the backend's
+    /// `record_rejection` once that transaction has ended.
+    Carried,
 }

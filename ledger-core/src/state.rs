@@ -100,14 +100,21 @@ impl Standing {
     }
 
     /// Whether log and lease contradict each other (G4), seen from the newest entry alone.
+    ///
+    /// Every change of the ledger's own is written with the lease. So where the newest entry is one, the lease must
+    /// know it: that tells a lease which was rewound behind its own claim, release or end.
     pub fn has_diverged(&self) -> bool {
         let lease = &self.lease;
         let Some(tip) = &self.tip else { return true };
+        let is_claim = tip.id == Some(tip.acquisition.into());
+        let is_end = tip.id.is_none();
         tip.generation != lease.generation
             || tip.acquisition != lease.acquisition
             || tip.holder != lease.holder
             || tip.last < lease.head
             || (tip.last == lease.head && tip.chain != lease.chain)
+            || ((is_claim || is_end) && tip.last != lease.head)
+            || is_end != lease.vacancy.is_some()
     }
 
     /// Whether `generation` has visibly ended: a committed fact that never un-ends (E4, U2).
