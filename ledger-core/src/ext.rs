@@ -9,13 +9,16 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::{
-    AcquisitionId, Append, AppendId, Appended, Claim, Claimed, Event, Failure, FailureKind, FencedLedger, Holder,
-    Lease, LedgerError, Mark, NewEvent, PageSize, PartitionId, Position, Reason, Result, Ttl, Verification, verify,
+    AcquisitionId, Append, AppendId, Appended, Claim, Claimed, Event, Failure, FencedLedger, Holder, Lease,
+    LedgerError, Mark, NewEvent, PageSize, PartitionId, Position, Reason, Result, Ttl, Verification, verify,
 };
 
 /// How long [`claim_when_free`](FencedLedgerExt::claim_when_free) waits at most between two looks at the partition.
 /// A release wakes nobody, so this bounds how late it is noticed.
 pub const POLL: Duration = Duration::from_millis(50);
+
+/// How long it waits after a failure of the store or a lost race.
+const RETRY: Duration = Duration::from_millis(5);
 
 /// What users enjoy, implemented for every [`FencedLedger`].
 #[async_trait]
@@ -116,9 +119,14 @@ pub trait FencedLedgerExt: FencedLedger {
         // A try whose answer was lost may have been granted: then no later error may claim that nothing was written.
         let mut lost_answer: Option<Failure> = None;
         loop {
-            let (error, wait) = match try_claim(self, partition, holder, ttl, acquisition).await {
-                Ok(claimed) => return Ok(claimed),
-                Err(refused) => refused,
+            let left = budget.saturating_sub(start.elapsed());
+            let error = match look_and_claim(self, partition, holder, ttl, acquisition, left.is_zero()).await {
+                Ok(Tried::Granted(claimed)) => return Ok(claimed),
+                Ok(Tried::HeldFor(time)) => {
+                    Delay::new(time.min(POLL).min(left)).await;
+                    continue;
+                }
+                Err(error) => error,
             };
             match &error {
                 LedgerError::Unknown(failure) => lost_answer = Some(failure.clone()),
@@ -127,11 +135,11 @@ pub trait FencedLedgerExt: FencedLedger {
                     if matches!(rejection.reason, Reason::Held | Reason::ObservationOutdated) => {}
                 _ => return Err(error),
             }
-            let left = budget.saturating_sub(start.elapsed());
             if left.is_zero() {
                 return Err(lost_answer.map_or(error, LedgerError::Unknown));
             }
-            Delay::new(wait.min(POLL).min(left)).await;
+            // A store that fails at once is not asked again at once; a lost race is followed by a new look soon.
+            Delay::new(RETRY.min(left)).await;
         }
     }
 
@@ -148,21 +156,29 @@ pub trait FencedLedgerExt: FencedLedger {
 
 impl<L: FencedLedger + ?Sized> FencedLedgerExt for L {}
 
-/// One look and, where the partition is free, one claim. Beside an error stands how long waiting may help.
-async fn try_claim<L: FencedLedger + ?Sized>(
+enum Tried {
+    Granted(Claimed),
+    HeldFor(Duration),
+}
+
+/// One look and, where the partition is free or it is the last try, one claim.
+async fn look_and_claim<L: FencedLedger + ?Sized>(
     ledger: &L,
     partition: &PartitionId,
     holder: &Holder,
     ttl: Ttl,
     acquisition: AcquisitionId,
-) -> Result<Claimed, (LedgerError, Duration)> {
-    let state = ledger.observe(partition).await.map_err(|error| (error, POLL))?;
-    let claim = Claim::new(partition.clone(), holder.clone(), ttl, state.observation()).with_acquisition(acquisition);
-    let left = state.tenure.as_ref().map(|tenure| tenure.lease.expires_at.since(state.judged.time));
-    let already_ours = state.tenure.as_ref().is_some_and(|tenure| tenure.lease.acquisition == acquisition);
-    if state.is_free() || already_ours {
-        return ledger.claim(&claim).await.map_err(|error| (error, Duration::ZERO));
+    is_last: bool,
+) -> Result<Tried> {
+    let state = ledger.observe(partition).await?;
+    let is_ours = state.tenure.as_ref().is_some_and(|tenure| tenure.lease.acquisition == acquisition);
+    match &state.tenure {
+        Some(tenure) if !(state.is_free() || is_ours || is_last) => {
+            Ok(Tried::HeldFor(tenure.lease.expires_at.since(state.judged.time)))
+        }
+        _ => {
+            let claim = Claim::new(partition.clone(), holder.clone(), ttl, state.observation());
+            Ok(Tried::Granted(ledger.claim(&claim.with_acquisition(acquisition)).await?))
+        }
     }
-    let held = Failure::new(FailureKind::Busy, "the partition is held");
-    Err((LedgerError::NotWritten(held), left.unwrap_or(POLL)))
 }
