@@ -125,14 +125,14 @@ impl Standing {
     }
 
     /// The answer part of [`observe`](crate::FencedLedger::observe).
+    ///
+    /// Where the log falls short of what the lease knows, it is the lease that says where the log should end: so
+    /// [`verify`](crate::FencedLedgerExt::verify) finds a tail that was cut.
     pub fn tenure(&self, ledger: LedgerId, partition: &PartitionId) -> TenureState {
-        TenureState::new(
-            self.lease.lease(ledger, partition),
-            self.lease.vacancy.clone(),
-            self.recorded_at(),
-            self.head(),
-            self.chain(),
-        )
+        let lease = &self.lease;
+        let (head, chain) =
+            if self.head() < lease.head { (lease.head, lease.chain) } else { (self.head(), self.chain()) };
+        TenureState::new(lease.lease(ledger, partition), lease.vacancy.clone(), self.recorded_at(), head, chain)
     }
 }
 

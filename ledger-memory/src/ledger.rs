@@ -195,8 +195,10 @@ impl FencedLedger for MemoryLedger {
         // What was refused before the first claim stands first, under no generation.
         let mut page = lock(&self.shared.never_claimed).page(Some(name), after, limit);
         if let (None, Some(found)) = (page.next, self.find(name)) {
-            let claimed = lock(&found).evidence.page(Some(name), after, limit - page.records.len());
-            let more = claimed.next.is_some();
+            // One more than there is room for, so that a page which is full already knows of what follows.
+            let mut claimed = lock(&found).evidence.page(Some(name), after, limit + 1 - page.records.len());
+            let more = claimed.next.is_some() || page.records.len() + claimed.records.len() > limit;
+            claimed.records.truncate(limit - page.records.len());
             page.records.extend(claimed.records);
             page = RecordPage::new(page.records, more);
         }

@@ -1,0 +1,232 @@
+//! What a backend's author writes: how to get a fresh storage, how to open it, and the faults that it can be put to.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use ledger_core::{Clock, FencedLedger, Generation, Holder, ManualClock, PartitionId, Position, Timestamp};
+
+/// Why a harness could not do its part. Any error of the backend's fits.
+pub type HarnessError = Box<dyn Error + Send + Sync>;
+
+/// Provides storages to run cases on. The one thing that a backend's author has to write, with [`Storage`].
+#[async_trait]
+pub trait Harness: Send + Sync {
+    /// Makes a fresh, empty ledger that nobody else uses: a new file, a new schema. Dropping the storage removes it.
+    async fn provision(&self) -> Result<Box<dyn Storage>, HarnessError>;
+}
+
+/// One storage with one ledger in it.
+///
+/// Only [`open`](Self::open) must be written. The others are hooks: what is left out is named as a skip in the
+/// report, with its reason, and never counted as passed.
+#[async_trait]
+pub trait Storage: Send + Sync {
+    /// Opens another handle on the ledger, as independent of the earlier ones as two processes are: it shares no
+    /// connection, cache or lock with them, as far as the backend can do without.
+    async fn open(&self) -> Result<Arc<dyn FencedLedger>, HarnessError>;
+
+    /// The store's clock, where it can be set and stands still between two steps.
+    ///
+    /// Without it, cases wait for expiry by the store's own clock, and those of exact boundaries and of clock steps
+    /// are skipped.
+    fn clock(&self) -> Option<&dyn ClockControl> {
+        None
+    }
+
+    /// Ends everything that keeps the ledger in memory, so that the next [`open`](Self::open) finds only what is
+    /// durable. The case has dropped its handles before it calls this.
+    async fn restart(&self) -> Hooked<()> {
+        Err(HookError::unsupported("the harness does not implement `restart`"))
+    }
+
+    /// Takes the store's lock for a partition and changes nothing under it: what a foreign transaction does that
+    /// stalls. It may hold more than that partition, but no read may have to wait for it.
+    async fn hold_lock(&self, partition: &PartitionId) -> Hooked<Box<dyn LockGuard>> {
+        let _ = partition;
+        Err(HookError::unsupported("the harness does not implement `hold_lock`"))
+    }
+
+    /// Edits what is stored behind the ledger's back, as somebody with the engine's own shell can.
+    async fn tamper(&self, partition: &PartitionId, edit: &Edit) -> Hooked<()> {
+        let _ = (partition, edit);
+        Err(HookError::unsupported("the harness does not implement `tamper`"))
+    }
+}
+
+/// A store's clock in the hands of a case.
+#[async_trait]
+pub trait ClockControl: Send + Sync {
+    /// What the clock shows.
+    async fn now(&self) -> Timestamp;
+
+    /// Sets it, forward or back.
+    async fn set(&self, time: Timestamp);
+
+    /// Moves it forward.
+    async fn advance(&self, by: Duration) {
+        self.set(moved(self.now().await, micros(by))).await;
+    }
+
+    /// Moves it back.
+    async fn step_back(&self, by: Duration) {
+        self.set(moved(self.now().await, -micros(by))).await;
+    }
+}
+
+#[async_trait]
+impl ClockControl for ManualClock {
+    async fn now(&self) -> Timestamp {
+        Clock::now(self)
+    }
+
+    async fn set(&self, time: Timestamp) {
+        ManualClock::set(self, time);
+    }
+}
+
+/// The lock of a partition, held until it is released.
+#[async_trait]
+pub trait LockGuard: Send {
+    /// Lets the lock go. Dropping the guard must let it go too, sooner or later.
+    async fn release(self: Box<Self>) -> Result<(), HarnessError>;
+}
+
+/// An edit of what is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Edit {
+    /// Replaces the payload of an event, without a change of its digest.
+    Payload {
+        /// The event.
+        position: Position,
+        /// The new text.
+        text: String,
+    },
+    /// Replaces the metadata of an event.
+    Metadata {
+        /// The event.
+        position: Position,
+        /// The new text.
+        text: String,
+    },
+    /// Replaces the kind of an event.
+    Kind {
+        /// The event.
+        position: Position,
+        /// The new kind.
+        text: String,
+    },
+    /// Replaces the recorded time of the entry that starts at a position.
+    RecordedAt {
+        /// The entry's first event.
+        position: Position,
+        /// The new time.
+        time: Timestamp,
+    },
+    /// Replaces the holder of the entry that starts at a position.
+    Holder {
+        /// The entry's first event.
+        position: Position,
+        /// The new holder.
+        holder: Holder,
+    },
+    /// Removes an entry of one event, and closes no gap.
+    Remove {
+        /// The entry's only event.
+        position: Position,
+    },
+    /// Exchanges kind, payload and metadata of two events.
+    Swap {
+        /// One event.
+        one: Position,
+        /// The other.
+        other: Position,
+    },
+    /// Removes all entries that start after a position, and leaves the lease as it is.
+    CutTail {
+        /// The last position to keep.
+        after: Position,
+    },
+    /// Replaces the holder in the stored lease.
+    LeaseHolder {
+        /// The new holder.
+        holder: Holder,
+    },
+    /// Replaces the generation in the stored lease.
+    LeaseGeneration {
+        /// The new generation.
+        generation: Generation,
+    },
+}
+
+/// The result of a hook.
+pub type Hooked<T> = Result<T, HookError>;
+
+/// Why a hook did nothing.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum HookError {
+    /// The backend has no such thing: the case is skipped.
+    Unsupported {
+        /// Why, for the report.
+        reason: String,
+    },
+    /// The hook failed: the case fails.
+    Failed(HarnessError),
+}
+
+impl HookError {
+    /// A hook that the backend does not have, and why.
+    pub fn unsupported(reason: impl Into<String>) -> Self {
+        Self::Unsupported { reason: reason.into() }
+    }
+}
+
+impl<E: Into<HarnessError>> From<E> for HookError {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+/// A hook of [`Storage`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Hook {
+    /// [`Storage::clock`].
+    Clock,
+    /// [`Storage::restart`].
+    Restart,
+    /// [`Storage::hold_lock`].
+    HoldLock,
+    /// [`Storage::tamper`].
+    Tamper,
+}
+
+impl Hook {
+    /// The hook's name, as in [`conformance_tests!`](crate::conformance_tests).
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Clock => "clock",
+            Self::Restart => "restart",
+            Self::HoldLock => "hold_lock",
+            Self::Tamper => "tamper",
+        }
+    }
+}
+
+impl std::fmt::Display for Hook {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
+}
+
+fn moved(time: Timestamp, micros: i64) -> Timestamp {
+    Timestamp::from_micros(time.as_micros().saturating_add(micros))
+}

@@ -1,0 +1,118 @@
+//! The reference under the suite, with every hook.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use conformance_tests::{ClockControl, Edit, Harness, HarnessError, HookError, Hooked, LockGuard, Storage};
+use ledger_core::{Entry, EventKind, FencedLedger, Json, NewEvent, PartitionId, Position};
+
+use crate::bugs::Bug;
+use crate::disk::{Disk, Part};
+use crate::reference::Reference;
+
+/// Provides references that all have the same bug, or none.
+pub(crate) struct ReferenceHarness {
+    pub(crate) bug: Option<Bug>,
+}
+
+struct OnDisk(Arc<Disk>);
+
+#[async_trait]
+impl Harness for ReferenceHarness {
+    async fn provision(&self) -> Result<Box<dyn Storage>, HarnessError> {
+        Ok(Box::new(OnDisk(Arc::new(Disk::new(self.bug)))))
+    }
+}
+
+#[async_trait]
+impl Storage for OnDisk {
+    async fn open(&self) -> Result<Arc<dyn FencedLedger>, HarnessError> {
+        Ok(Arc::new(Reference::open(self.0.clone())))
+    }
+
+    fn clock(&self) -> Option<&dyn ClockControl> {
+        Some(&self.0.clock)
+    }
+
+    async fn restart(&self) -> Hooked<()> {
+        if Arc::strong_count(&self.0) > 1 {
+            return Err(HookError::Failed("a handle is still open".into()));
+        }
+        self.0.restart();
+        Ok(())
+    }
+
+    async fn hold_lock(&self, _partition: &PartitionId) -> Hooked<Box<dyn LockGuard>> {
+        Ok(Box::new(Held(self.0.writer.clone().lock_owned().await)))
+    }
+
+    async fn tamper(&self, partition: &PartitionId, edit: &Edit) -> Hooked<()> {
+        match self.0.state().parts.get_mut(partition) {
+            Some(part) => apply(part, edit),
+            None => Err(HookError::Failed("nobody claimed the partition".into())),
+        }
+    }
+}
+
+/// Dropping the guard lets the lock go.
+struct Held(tokio::sync::OwnedMutexGuard<()>);
+
+#[async_trait]
+impl LockGuard for Held {
+    async fn release(self: Box<Self>) -> Result<(), HarnessError> {
+        drop(self.0);
+        Ok(())
+    }
+}
+
+fn apply(part: &mut Part, edit: &Edit) -> Hooked<()> {
+    match edit {
+        Edit::Payload { position, text } => {
+            edit_event(part, *position, |event| event.payload = Json::stored(text.as_str()))
+        }
+        Edit::Metadata { position, text } => {
+            edit_event(part, *position, |event| event.metadata = Json::stored(text.as_str()));
+        }
+        Edit::Kind { position, text } => {
+            let kind = EventKind::stored(text)?;
+            edit_event(part, *position, |event| event.kind = kind.clone());
+        }
+        Edit::RecordedAt { position, time } => edit_entry(part, *position, |entry| entry.recorded_at = *time),
+        Edit::Holder { position, holder } => edit_entry(part, *position, |entry| entry.holder = holder.clone()),
+        Edit::Remove { position } => part.log.retain(|(entry, _)| entry.first != *position),
+        Edit::Swap { one, other } => {
+            let event = |position: Position| part.log.iter().find(|(entry, _)| entry.first == position);
+            let (Some((_, first)), Some((_, second))) = (event(*one), event(*other)) else {
+                return Err(HookError::Failed("no such entries".into()));
+            };
+            let (first, second) = (first[0].clone(), second[0].clone());
+            edit_event(part, *one, |event| *event = second.clone());
+            edit_event(part, *other, |event| *event = first.clone());
+        }
+        Edit::CutTail { after } => {
+            part.log.retain(|(entry, _)| entry.first <= *after);
+            part.standing.tip = part.log.last().map(|(entry, _)| entry.clone());
+        }
+        Edit::LeaseHolder { holder } => part.standing.lease.holder = holder.clone(),
+        Edit::LeaseGeneration { generation } => part.standing.lease.generation = *generation,
+        other => return Err(HookError::unsupported(format!("the reference does not know the edit {other:?}"))),
+    }
+    Ok(())
+}
+
+fn edit_event(part: &mut Part, position: Position, edit: impl Fn(&mut NewEvent)) {
+    for (entry, events) in &mut part.log {
+        if (entry.first..=entry.last).contains(&position) {
+            let mut edited = events.to_vec();
+            let nth = usize::try_from(position.get() - entry.first.get()).expect("the position is in the entry");
+            edit(&mut edited[nth]);
+            *events = edited.into();
+        }
+    }
+}
+
+fn edit_entry(part: &mut Part, first: Position, edit: impl Fn(&mut Entry)) {
+    for (entry, _) in part.log.iter_mut().filter(|(entry, _)| entry.first == first) {
+        edit(Arc::make_mut(entry));
+    }
+}
