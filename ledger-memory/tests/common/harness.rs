@@ -1,0 +1,47 @@
+//! How the conformance suite gets a ledger in memory.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use conformance_tests::{ClockControl, Edit, Harness, HarnessError, HookError, Hooked, LockGuard, Storage};
+use ledger_core::{FencedLedger, ManualClock, PartitionId};
+use ledger_memory::MemoryLedger;
+
+/// One ledger on a clock that is moved by hand. A handle is a clone.
+struct Memory {
+    ledger: MemoryLedger,
+    clock: ManualClock,
+}
+
+pub(crate) struct MemoryHarness;
+
+#[async_trait]
+impl Harness for MemoryHarness {
+    async fn provision(&self) -> Result<Box<dyn Storage>, HarnessError> {
+        let clock = ManualClock::default();
+        Ok(Box::new(Memory { ledger: MemoryLedger::with_clock(clock.clone()), clock }))
+    }
+}
+
+#[async_trait]
+impl Storage for Memory {
+    async fn open(&self) -> Result<Arc<dyn FencedLedger>, HarnessError> {
+        Ok(Arc::new(self.ledger.clone()))
+    }
+
+    fn clock(&self) -> Option<&dyn ClockControl> {
+        Some(&self.clock)
+    }
+
+    async fn restart(&self) -> Hooked<()> {
+        Err(HookError::unsupported("volatile: the ledger is gone with its last handle"))
+    }
+
+    async fn hold_lock(&self, _: &PartitionId) -> Hooked<Box<dyn LockGuard>> {
+        Err(HookError::unsupported("a call holds the lock only while it computes, and no caller can hold it"))
+    }
+
+    async fn tamper(&self, _: &PartitionId, _: &Edit) -> Hooked<()> {
+        Err(HookError::unsupported("the memory is reachable through the ledger alone"))
+    }
+}

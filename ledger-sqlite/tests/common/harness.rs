@@ -1,0 +1,129 @@
+//! How the conformance suite gets a ledger in a SQLite file, and what it may do to the file.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use conformance_tests::{ClockControl, Edit, Harness, HarnessError, HookError, Hooked, LockGuard, Storage};
+use ledger_core::{FencedLedger, ManualClock, PartitionId, Position};
+use ledger_sqlite::SqliteLedger;
+use rusqlite::{Connection, params};
+
+#[derive(Clone, Copy)]
+pub(crate) struct SqliteHarness;
+
+#[async_trait]
+impl Harness for SqliteHarness {
+    async fn provision(&self) -> Result<Box<dyn Storage>, HarnessError> {
+        Ok(Box::new(SqliteStorage { folder: tempfile::tempdir()?, clock: ManualClock::default() }))
+    }
+}
+
+struct SqliteStorage {
+    folder: tempfile::TempDir,
+    clock: ManualClock,
+}
+
+impl SqliteStorage {
+    fn file(&self) -> PathBuf {
+        self.folder.path().join("ledger.db")
+    }
+
+    /// What anybody with the engine's shell has.
+    fn shell(&self) -> rusqlite::Result<Connection> {
+        Connection::open(self.file())
+    }
+}
+
+#[async_trait]
+impl Storage for SqliteStorage {
+    async fn open(&self) -> Result<Arc<dyn FencedLedger>, HarnessError> {
+        Ok(Arc::new(SqliteLedger::options().clock(self.clock.clone()).open(self.file())?))
+    }
+
+    fn clock(&self) -> Option<&dyn ClockControl> {
+        Some(&self.clock)
+    }
+
+    /// The handles are gone; the file stays. Their threads end at the latest when this can take the whole file.
+    async fn restart(&self) -> Hooked<()> {
+        Ok(())
+    }
+
+    async fn hold_lock(&self, _partition: &PartitionId) -> Hooked<Box<dyn LockGuard>> {
+        let connection = self.shell()?;
+        connection.execute_batch("BEGIN IMMEDIATE")?;
+        Ok(Box::new(Held(connection)))
+    }
+
+    async fn tamper(&self, partition: &PartitionId, edit: &Edit) -> Hooked<()> {
+        let shell = self.shell()?;
+        let key: i64 =
+            shell.query_row("SELECT partition FROM fenced_partition WHERE name = ?1", [partition.as_str()], |row| {
+                row.get(0)
+            })?;
+        let changed = match edit {
+            Edit::Payload { position, text } => set(&shell, "payload", key, *position, text)?,
+            Edit::Metadata { position, text } => set(&shell, "metadata", key, *position, text)?,
+            Edit::Kind { position, text } => set(&shell, "kind", key, *position, text)?,
+            Edit::RecordedAt { position, time } => shell.execute(
+                "UPDATE fenced_log SET recorded_at = ?3 WHERE partition = ?1 AND first = ?2",
+                params![key, position.get(), time.as_micros()],
+            )?,
+            Edit::Holder { position, holder } => shell.execute(
+                "UPDATE fenced_log SET holder = ?3 WHERE partition = ?1 AND first = ?2",
+                params![key, position.get(), holder.as_str()],
+            )?,
+            Edit::Remove { position } => shell.execute(
+                "DELETE FROM fenced_log WHERE partition = ?1 AND position = ?2",
+                params![key, position.get()],
+            )?,
+            Edit::Swap { one, other } => swap(&shell, key, *one, *other)?,
+            Edit::CutTail { after } => shell
+                .execute("DELETE FROM fenced_log WHERE partition = ?1 AND position > ?2", params![key, after.get()])?,
+            Edit::LeaseHolder { holder } => shell.execute(
+                "UPDATE fenced_partition SET holder = ?2 WHERE partition = ?1",
+                params![key, holder.as_str()],
+            )?,
+            Edit::LeaseGeneration { generation } => shell.execute(
+                "UPDATE fenced_partition SET generation = ?2 WHERE partition = ?1",
+                params![key, generation.get()],
+            )?,
+            other => return Err(HookError::unsupported(format!("this harness does not know {other:?}"))),
+        };
+        if changed == 0 { Err(HookError::Failed(format!("{edit:?} met no row").into())) } else { Ok(()) }
+    }
+}
+
+fn set(shell: &Connection, column: &str, key: i64, position: Position, text: &str) -> rusqlite::Result<usize> {
+    let update = format!("UPDATE fenced_log SET {column} = ?3 WHERE partition = ?1 AND position = ?2");
+    shell.execute(&update, params![key, position.get(), text])
+}
+
+fn swap(shell: &Connection, key: i64, one: Position, other: Position) -> rusqlite::Result<usize> {
+    let texts = |position: Position| {
+        shell.query_row(
+            "SELECT kind, metadata, payload FROM fenced_log WHERE partition = ?1 AND position = ?2",
+            params![key, position.get()],
+            |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?)),
+        )
+    };
+    let pair = [(one, texts(other)?), (other, texts(one)?)];
+    let mut changed = 0;
+    for (position, (kind, metadata, payload)) in pair {
+        changed += shell.execute(
+            "UPDATE fenced_log SET kind = ?3, metadata = ?4, payload = ?5 WHERE partition = ?1 AND position = ?2",
+            params![key, position.get(), kind, metadata, payload],
+        )?;
+    }
+    Ok(changed)
+}
+
+struct Held(Connection);
+
+#[async_trait]
+impl LockGuard for Held {
+    async fn release(self: Box<Self>) -> Result<(), HarnessError> {
+        Ok(self.0.execute_batch("ROLLBACK")?)
+    }
+}

@@ -1,0 +1,154 @@
+//! Goal: the evidence of a writer that was fenced off and goes on in a loop costs no write for each try (E3, E4), and is
+//! durable all the same (E2).
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::{Place, append, claim, given_file, holder, hour, process, reason, records, soon};
+use ledger_core::{FencedLedger, Lease, LedgerError, Reason, RecordState};
+use ledger_sqlite::SqliteLedger;
+use rusqlite::Connection;
+
+async fn fenced_off(ledger: &SqliteLedger) -> Lease {
+    let old = claim(ledger, "jobs", "a", hour()).await.expect("claimed");
+    ledger.release(&old).await.expect("released");
+    claim(ledger, "jobs", "b", hour()).await.expect("claimed");
+    old
+}
+
+async fn record_of(ledger: &SqliteLedger, lease: &Lease) -> RecordState {
+    match ledger.append(lease, &append("late")).await {
+        Err(LedgerError::Rejected(rejection)) => rejection.record,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What the file has, as another process sees it.
+fn stored(shell: &Connection) -> Vec<i64> {
+    let mut rows =
+        shell.prepare("SELECT count FROM fenced_rejection ORDER BY scope, generation, slot").expect("prepared");
+    rows.query_map([], |row| row.get(0)).expect("read").collect::<Result<_, _>>().expect("read")
+}
+
+#[tokio::test]
+async fn a_loop_of_refusals_commits_at_most_twice_a_second() {
+    let place = Place::new();
+    let ledger = SqliteLedger::open(&place.file).expect("opened");
+    let old = fenced_off(&ledger).await;
+    assert_eq!(record_of(&ledger, &old).await, RecordState::Stored);
+    let shell = place.shell();
+    // It moves with each commit of another connection that wrote something.
+    let version = || shell.pragma_query_value(None, "data_version", |row| row.get::<_, i64>(0)).expect("read");
+    let (start, mut commits, mut refusals, mut last) = (Instant::now(), 0, 0_u64, version());
+    while start.elapsed() < Duration::from_millis(1_600) {
+        assert_eq!(record_of(&ledger, &old).await, RecordState::Counted);
+        refusals += 1;
+        let now = version();
+        commits += u32::from(now != last);
+        last = now;
+    }
+    assert!(refusals > 100, "only {refusals}");
+    assert!((1..=4).contains(&commits), "{commits} commits for {refusals} refusals");
+    assert_eq!(records(&ledger, "jobs").await[0].count, refusals + 1, "what is counted shows at once");
+    let all = i64::try_from(refusals).expect("few") + 1;
+    soon("the counts are in the file", async || stored(&shell) == [all]).await;
+}
+
+#[tokio::test]
+async fn the_first_record_of_a_key_is_in_the_file_when_the_refusal_is_answered() {
+    let place = Place::new();
+    let ledger = SqliteLedger::open(&place.file).expect("opened");
+    let old = fenced_off(&ledger).await;
+    let shell = place.shell();
+    for number in 0..20_i64 {
+        let mut other = old.clone();
+        other.holder = holder(&format!("h{number}"));
+        assert_eq!(record_of(&ledger, &other).await, RecordState::Stored);
+        assert_eq!(i64::try_from(stored(&shell).len()).expect("few"), number + 1);
+    }
+}
+
+/// Two handles, as two processes are: both count into one record.
+#[tokio::test]
+async fn counts_of_two_handles_add_up() {
+    let place = Place::new();
+    let (one, two) =
+        (SqliteLedger::open(&place.file).expect("opened"), SqliteLedger::open(&place.file).expect("opened"));
+    let old = fenced_off(&one).await;
+    assert_eq!(record_of(&one, &old).await, RecordState::Stored);
+    for _ in 0..50 {
+        assert_eq!(record_of(&one, &old).await, RecordState::Counted);
+        assert_eq!(record_of(&two, &old).await, RecordState::Counted);
+    }
+    one.close().await;
+    two.close().await;
+    assert_eq!(stored(&place.shell()), [101]);
+}
+
+/// No reader counts twice what is just moving from memory to the file.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_count_is_never_more_than_what_was_refused_and_never_falls() {
+    let place = Place::new();
+    let ledger = SqliteLedger::open(&place.file).expect("opened");
+    let old = fenced_off(&ledger).await;
+    record_of(&ledger, &old).await;
+    let (writer, lease) = (ledger.clone(), old.clone());
+    let refused = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(1));
+    let counter = refused.clone();
+    let zombie = tokio::spawn(async move {
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_secs(2) {
+            counter.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            record_of(&writer, &lease).await;
+        }
+    });
+    let mut last = 0;
+    while !zombie.is_finished() {
+        let seen = records(&ledger, "jobs").await[0].count;
+        assert!(seen >= last, "{seen} after {last}");
+        assert!(seen <= refused.load(std::sync::atomic::Ordering::SeqCst));
+        last = seen;
+    }
+    zombie.await.expect("no panic");
+    assert_eq!(records(&ledger, "jobs").await[0].count, refused.load(std::sync::atomic::Ordering::SeqCst));
+}
+
+/// E2, E3: a kill takes at most the last second of counting, and never the record.
+#[tokio::test]
+async fn a_killed_process_leaves_the_record_of_its_refusal() {
+    let place = Place::new();
+    let ledger = SqliteLedger::open(&place.file).expect("opened");
+    let old = fenced_off(&ledger).await;
+    let text = format!("{} {}", old.ledger, old.acquisition);
+    let mut child = process("hammers", &place.file, &[("LEASE", &text)]);
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().expect("piped")));
+    assert!(lines.any(|line| line.expect("text").contains("REFUSED")));
+    child.kill().expect("killed");
+    child.wait().expect("gone");
+    let found = records(&ledger, "jobs").await;
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].refused.as_ref().map(|refused| refused.reason), Some(Reason::StaleGeneration));
+}
+
+#[tokio::test]
+#[ignore = "a process that another test starts"]
+async fn hammers() {
+    let text = std::env::var("LEASE").expect("given");
+    let (id, acquisition) = text.split_once(' ').expect("two ids");
+    let uuid = |text: &str| uuid::Uuid::parse_str(text).expect("a UUID");
+    let lease = Lease::new(
+        ledger_core::LedgerId::from_uuid(uuid(id)).expect("an id"),
+        common::partition("jobs"),
+        holder("a"),
+        ledger_core::Generation::FIRST,
+        ledger_core::AcquisitionId::from_uuid(uuid(acquisition)).expect("an id"),
+        hour(),
+        ledger_core::Timestamp::from_micros(0),
+    );
+    let ledger = SqliteLedger::open(given_file()).expect("opened");
+    loop {
+        assert_eq!(reason(ledger.append(&lease, &append("late")).await), Reason::StaleGeneration);
+        println!("REFUSED");
+    }
+}
