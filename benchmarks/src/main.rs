@@ -72,8 +72,7 @@ async fn run(arguments: Arguments) -> Result<()> {
     // Not the temporary folder of the system, which is in memory on some machines: a flush must reach a disk.
     let folder = arguments.folder.unwrap_or_else(|| PathBuf::from("target/benchmarks"));
     std::fs::create_dir_all(&folder)?;
-    let plan =
-        Plan { rounds: arguments.rounds, time: std::time::Duration::from_millis(arguments.millis), folder };
+    let plan = Plan { rounds: arguments.rounds, time: std::time::Duration::from_millis(arguments.millis), folder };
     let report = match arguments.benchmark {
         Benchmark::Sqlite => sqlite::run(&plan).await?,
         Benchmark::Zombie => zombie::run(&plan).await?,

@@ -41,7 +41,7 @@ impl Row {
 impl std::fmt::Display for Report {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut table = Table::new();
-        table.load_preset(presets::ASCII_MARKDOWN);
+        table.load_style(presets::ASCII_MARKDOWN);
         table.set_header([&self.title, self.unit, "lowest", "highest", "ratio", "to"]);
         for row in &self.rows {
             let (low, high) = row.spread();

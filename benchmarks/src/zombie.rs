@@ -60,13 +60,8 @@ pub(crate) async fn run(plan: &Plan) -> Result<Report> {
         rows[3].rounds.push(slow);
         drop(zombie);
     }
-    let refused: u64 = ledger
-        .rejections(Some(&partition), None, PageSize::MAX)
-        .await?
-        .records
-        .iter()
-        .map(|record| record.count)
-        .sum();
+    let refused: u64 =
+        ledger.rejections(Some(&partition), None, PageSize::MAX).await?.records.iter().map(|record| record.count).sum();
     let title = format!("a holder's append on SQLite ({refused} stale ones refused beside it)");
     Ok(Report { title, unit: "us", rows: rows.into() })
 }

@@ -40,9 +40,10 @@ pub(crate) async fn run(file: Option<PathBuf>, kill: bool) -> Result<()> {
     let batch = lines.len().div_ceil(BATCHES).max(1);
     let mut cast = Cast::start(&database, &input, batch)?;
 
-    let first = cast.until("one of them to be the holder and get a third done", |report| {
-        matches!(report, Report::Appended { imported, .. } if imported * 3 >= lines.len())
-    })?;
+    let first = cast.until(
+        "one of them to be the holder and get a third done",
+        |report| matches!(report, Report::Appended { imported, .. } if imported * 3 >= lines.len()),
+    )?;
     let second = if first == 'a' { 'b' } else { 'a' };
     if kill {
         println!("--- `{first}` is killed (SIGKILL). Its lease goes on until it runs out.");
@@ -52,13 +53,15 @@ pub(crate) async fn run(file: Option<PathBuf>, kill: bool) -> Result<()> {
         cast.signal(first, Signal::STOP)?;
     }
 
-    cast.until("the other to take over and get some work done", |report| {
-        matches!(report, Report::Appended { imported, .. } if imported * 2 >= lines.len())
-    })?;
+    cast.until(
+        "the other to take over and get some work done",
+        |report| matches!(report, Report::Appended { imported, .. } if imported * 2 >= lines.len()),
+    )?;
     if !kill {
         println!("--- `{first}` is woken (SIGCONT). It still believes that it holds the partition, and writes.");
         cast.signal(first, Signal::CONT)?;
-        let refused = cast.until("the woken worker to be refused", |report| matches!(report, Report::Refused { .. }))?;
+        let refused =
+            cast.until("the woken worker to be refused", |report| matches!(report, Report::Refused { .. }))?;
         if refused != first {
             return Err(format!("`{second}` was refused, and it holds the partition").into());
         }
@@ -143,7 +146,9 @@ impl Cast {
                 format!("appended {lines} lines, {imported} in all; the log ends at {head}")
             }
             Report::Refused { why } => format!("was refused and stops: {why}"),
-            Report::Finished { imported } => format!("finished: {imported} lines are in the ledger; released the partition"),
+            Report::Finished { imported } => {
+                format!("finished: {imported} lines are in the ledger; released the partition")
+            }
         };
         println!("{seconds:6.2} s  {name}  {text}");
     }

@@ -2,8 +2,7 @@
 
 use comfy_table::{Table, presets};
 use ledger_core::{
-    Basis, FencedLedger, FencedLedgerExt, Generation, Holder, Json, OwnEvent, PageSize, Position, Timestamp,
-    Verification,
+    Basis, FencedLedger, FencedLedgerExt, Generation, Holder, Json, OwnEvent, PageSize, Timestamp, Verification,
 };
 
 use crate::{Result, store};
@@ -32,7 +31,12 @@ pub(crate) async fn print(ledger: &dyn FencedLedger, lines: &[Json]) -> Result<(
         Verification::Broken { position, fault } => return Err(format!("verify: position {position}: {fault}").into()),
     }
     if stored != lines {
-        return Err(format!("the ledger has {} lines and the input {}, or in another order", stored.len(), lines.len()).into());
+        return Err(format!(
+            "the ledger has {} lines and the input {}, or in another order",
+            stored.len(),
+            lines.len()
+        )
+        .into());
     }
     println!("Every one of the {} input lines is in the ledger exactly once, in its order.", lines.len());
     Ok(())
@@ -40,8 +44,8 @@ pub(crate) async fn print(ledger: &dyn FencedLedger, lines: &[Json]) -> Result<(
 
 /// Folds the log into the tenures and the lines.
 async fn read(ledger: &dyn FencedLedger) -> Result<(Vec<Tenure>, Vec<Json>)> {
-    let start: (Vec<Tenure>, Vec<Json>) = Default::default();
-    let folded = ledger.fold(&store::partition()?, start, |(mut tenures, mut lines), event| {
+    let (partition, start) = (store::partition()?, Default::default());
+    let folded = ledger.fold(&partition, start, |(mut tenures, mut lines): (Vec<Tenure>, Vec<Json>), event| {
         let at = event.entry.recorded_at;
         match OwnEvent::read(&event.kind, &event.payload) {
             Ok(Some(OwnEvent::Claimed(succession))) => {
@@ -113,6 +117,7 @@ async fn rejection_table(ledger: &dyn FencedLedger) -> Result<Table> {
 
 fn new_table<const N: usize>(header: [&str; N]) -> Table {
     let mut table = Table::new();
-    table.load_preset(presets::ASCII_MARKDOWN).set_header(header);
+    table.load_style(presets::ASCII_MARKDOWN);
+    table.set_header(header);
     table
 }
