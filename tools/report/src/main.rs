@@ -1,0 +1,69 @@
+//! `cargo run -p report`: the conformance suite on every backend, side by side. Ends with 1 where a case failed.
+
+use std::process::ExitCode;
+
+use comfy_table::{Table, presets};
+use conformance_tests::{CASES, Harness, Outcome, Report, Suite};
+
+// The harnesses that the backends' own tests use.
+#[path = "../../../ledger-memory/tests/common/harness.rs"]
+mod memory;
+#[path = "../../../ledger-sqlite/tests/common/harness.rs"]
+mod sqlite;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let reports = [("memory", run(&memory::MemoryHarness).await), ("SQLite", run(&sqlite::SqliteHarness).await)];
+    println!("{}\n", table(&reports));
+    for (name, report) in &reports {
+        let (passed, failed, skipped) = report.counts();
+        let version = report.backend.as_ref().map_or("?", |backend| backend.version.as_str());
+        println!("{name} {version}: {passed} passed, {failed} failed, {skipped} skipped");
+        for reason in reasons(report) {
+            println!("    skipped for want of {reason}");
+        }
+        for (case, violation) in report.failed() {
+            println!("    {}: {violation}", case.id);
+        }
+    }
+    let all_passed = reports.iter().all(|(_, report)| report.failed().next().is_none());
+    if all_passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+async fn run(harness: &dyn Harness) -> Report {
+    Suite::new().run(harness).await
+}
+
+fn table(reports: &[(&str, Report)]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::ASCII_MARKDOWN);
+    table.set_header(["case", "rules"].into_iter().chain(reports.iter().map(|(name, _)| *name)));
+    for (nth, case) in CASES.iter().enumerate() {
+        let outcomes = reports.iter().map(|(_, report)| word(&report.cases[nth].outcome).to_owned());
+        table.add_row([case.id.to_owned(), case.rules.join(" ")].into_iter().chain(outcomes));
+    }
+    table
+}
+
+fn word(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::Passed => "passed",
+        Outcome::Failed { .. } => "FAILED",
+        Outcome::Skipped { .. } => "skipped",
+    }
+}
+
+/// Each hook that is missing, with the reason, once.
+fn reasons(report: &Report) -> Vec<String> {
+    let mut reasons: Vec<String> = report
+        .cases
+        .iter()
+        .filter_map(|case| match &case.outcome {
+            Outcome::Skipped { hook, reason } => Some(format!("{hook}: {reason}")),
+            Outcome::Passed | Outcome::Failed { .. } => None,
+        })
+        .collect();
+    reasons.sort();
+    reasons.dedup();
+    reasons
+}
