@@ -1,6 +1,7 @@
-//! `cargo verify`: every test and doctest of the workspace with its full figures. CI runs just this.
+//! `cargo verify`: fetches the PostgreSQL servers that are missing, then runs every test and doctest of the workspace
+//! with its full figures. CI runs just this.
 //!
-//! The everyday `cargo test` runs the same tests with small counts.
+//! The everyday `cargo test` runs the same tests with small counts and fetches nothing.
 
 use std::process::{Command, ExitCode};
 
@@ -8,14 +9,22 @@ use std::process::{Command, ExitCode};
 const FULL: &str = "FENCED_LEDGER_FULL";
 
 fn main() -> ExitCode {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let tests = Command::new(cargo).args(["test", "--workspace", "--no-fail-fast"]).env(FULL, "1").status();
-    match tests {
-        Ok(status) if status.success() => ExitCode::SUCCESS,
-        Ok(_) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("verify: cargo could not be started: {error}");
-            ExitCode::FAILURE
+    let steps: [&[&str]; 2] =
+        [&["run", "--quiet", "--package", "test-postgres", "--", "fetch"], &["test", "--workspace", "--no-fail-fast"]];
+    for step in steps {
+        if let Err(problem) = cargo(step) {
+            eprintln!("verify: `cargo {}` {problem}", step.join(" "));
+            return ExitCode::FAILURE;
         }
+    }
+    ExitCode::SUCCESS
+}
+
+fn cargo(arguments: &[&str]) -> Result<(), String> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    match Command::new(cargo).args(arguments).env(FULL, "1").status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("ended with {status}")),
+        Err(error) => Err(format!("could not be started: {error}")),
     }
 }
