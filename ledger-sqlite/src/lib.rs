@@ -56,6 +56,9 @@
 //! - One machine: SQLite's write-ahead log needs shared memory. Network file systems are refused as far as they can be
 //!   told (Linux); on others nothing is known.
 //! - One writer at a time in the whole file, and each transaction of a caller holds everybody up until it ends.
+//! - A process that is *stopped* (not killed) in the middle of a commit keeps the lock, and nobody can break it: until it
+//!   goes on or is killed, others read, and refuse whom they know to have been fenced off, but nobody takes over. A
+//!   killed process lets go at once.
 //! - A database file that is replaced or removed under an open handle is noticed before a write is acknowledged, by
 //!   device and inode of the file and of its `-wal`, before and after each commit (Unix; elsewhere not). A file that
 //!   others copy *into*, in place, is not noticed. A handle that has noticed it refuses everything: open a new one.

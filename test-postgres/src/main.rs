@@ -4,9 +4,10 @@ use std::error::Error as _;
 use std::io::Read;
 use std::process::ExitCode;
 
-use test_postgres::{Error, Installation, Options, Wanted, cache_folder, fetch};
+use test_postgres::{Error, Installation, Options, Wanted, cache_folder, fetch, fetch_pooler};
 
-const USAGE: &str = "test-postgres fetch [MAJOR...]  fetch PostgreSQL for the tests (15 and 18), where it is missing
+const USAGE: &str =
+    "test-postgres fetch [MAJOR...]  fetch PostgreSQL (15 and 18) and PgBouncer for the tests, where they are missing
 test-postgres list              what the tests would find
 test-postgres run [MAJOR]       a throw-away server, until standard input ends";
 
@@ -45,6 +46,9 @@ fn bring(majors: &[u32]) -> Result<(), Error> {
         let found = &fetched.installation;
         println!("{} {}", found.version(), found.bin().display());
         fetched.how.iter().for_each(|line| println!("    {line}"));
+    }
+    if majors.is_empty() {
+        println!("PgBouncer\n    {}", fetch_pooler()?);
     }
     Ok(())
 }

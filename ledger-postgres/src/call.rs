@@ -1,0 +1,240 @@
+//! One call of a function of the schema, in each of the three ways in which it can be sent.
+//!
+//! | connection | statement | round trips |
+//! |---|---|---|
+//! | own | `select * from f(…)`, prepared once | 1 |
+//! | of a pool that others use | `call f_and_commit(…)`, prepared once: its COMMIT tells a transaction that was left open | 1, and sqlx's own when the connection is released |
+//! | behind a transaction pooler | `select * from f(…)` as one simple query, its values written into the text | 1 |
+//!
+//! Each reads the answer up to the server's ready message. A row may come before an error: the one that the commit meets.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use sqlx::encode::IsNull;
+use sqlx::error::BoxDynError;
+use sqlx::postgres::types::Oid;
+use sqlx::postgres::{PgArgumentBuffer, PgArguments, PgRow, PgTypeInfo};
+use sqlx::{AssertSqlSafe, Encode, PgConnection, Postgres, Type};
+
+use crate::Schema;
+
+/// A function of the schema.
+#[derive(Debug)]
+pub(crate) struct Function {
+    pub(crate) name: &'static str,
+    /// Whether it may write: then it takes a bound for its waits as last argument, and has a twin that commits, with
+    /// so many OUT parameters.
+    pub(crate) writes: Option<usize>,
+    pub(crate) arguments: usize,
+}
+
+/// The columns of the type `answer`.
+const ANSWER: usize = 25;
+
+pub(crate) const APPEND: Function = Function { name: "append", writes: Some(ANSWER), arguments: 13 };
+pub(crate) const CLAIM: Function = Function { name: "claim", writes: Some(ANSWER), arguments: 8 };
+pub(crate) const RENEW: Function = Function { name: "renew", writes: Some(ANSWER), arguments: 7 };
+pub(crate) const RELEASE: Function = Function { name: "release", writes: Some(ANSWER), arguments: 6 };
+pub(crate) const END_TENURE: Function = Function { name: "end_tenure", writes: Some(ANSWER), arguments: 5 };
+pub(crate) const RECORD_REJECTION: Function = Function { name: "record_rejection", writes: Some(1), arguments: 14 };
+pub(crate) const OBSERVE: Function = Function { name: "observe", writes: None, arguments: 1 };
+pub(crate) const FATE: Function = Function { name: "fate", writes: None, arguments: 3 };
+pub(crate) const READ: Function = Function { name: "read", writes: None, arguments: 5 };
+pub(crate) const PARTITIONS: Function = Function { name: "partitions", writes: None, arguments: 2 };
+pub(crate) const REJECTIONS: Function = Function { name: "rejections", writes: None, arguments: 4 };
+
+/// A value that is sent.
+#[derive(Clone, Debug)]
+pub(crate) enum Value<'a> {
+    Text(Option<&'a str>),
+    Texts(Vec<&'a str>),
+    Big(Option<i64>),
+    Small(Option<i32>),
+    Uuid(Option<uuid::Uuid>),
+    Bytes(&'a [u8]),
+    Bool(bool),
+}
+
+/// A function with its arguments; of one that writes, without the last, which depends on the connection.
+#[derive(Debug)]
+pub(crate) struct Call<'a> {
+    pub(crate) function: &'static Function,
+    pub(crate) values: Vec<Value<'a>>,
+}
+
+/// How a call is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    Function,
+    Procedure,
+    Simple,
+}
+
+impl Call<'_> {
+    /// Sends it and reads the whole answer. `wait` bounds its waits for locks, where the session does not.
+    pub(crate) async fn run(
+        &self,
+        connection: &mut PgConnection,
+        schema: &Schema,
+        way: Way,
+        wait: Option<i32>,
+    ) -> sqlx::Result<Vec<PgRow>> {
+        let wait = self.function.writes.map(|_| Value::Small(wait));
+        let values = self.values.iter().chain(wait.as_ref());
+        match way {
+            Way::Simple => {
+                let text = AssertSqlSafe(self.function.simple(schema, values));
+                sqlx::raw_sql(text).fetch_all(connection).await
+            }
+            Way::Function | Way::Procedure => {
+                let text: Arc<str> = self.function.prepared(schema, way).into();
+                let mut arguments = PgArguments::default();
+                for value in values {
+                    value.bind(&mut arguments).map_err(sqlx::Error::Encode)?;
+                }
+                sqlx::query_with(AssertSqlSafe(text), arguments).fetch_all(connection).await
+            }
+        }
+    }
+}
+
+impl Function {
+    fn prepared(&self, schema: &Schema, way: Way) -> String {
+        let mut text = match way {
+            Way::Procedure => format!("call \"{}\".{}_and_commit(", schema.name(), self.name),
+            Way::Function | Way::Simple => format!("select * from \"{}\".{}(", schema.name(), self.name),
+        };
+        for nth in 1..=self.arguments {
+            let _ = write!(text, "{}${nth}", if nth > 1 { ", " } else { "" });
+        }
+        if way == Way::Procedure {
+            text.extend(std::iter::repeat_n(", null", self.writes.unwrap_or_default()));
+        }
+        text + ")"
+    }
+
+    fn simple<'a>(&self, schema: &Schema, values: impl Iterator<Item = &'a Value<'a>>) -> String {
+        let mut text = format!("select * from \"{}\".{}(", schema.name(), self.name);
+        for (nth, value) in values.enumerate() {
+            if nth > 0 {
+                text.push_str(", ");
+            }
+            value.write(&mut text);
+        }
+        text + ")"
+    }
+}
+
+impl Value<'_> {
+    fn bind(&self, arguments: &mut PgArguments) -> Result<(), BoxDynError> {
+        use sqlx::Arguments as _;
+        match self {
+            Self::Text(text) => arguments.add(*text),
+            Self::Texts(texts) => arguments.add(texts.as_slice()),
+            Self::Big(number) => arguments.add(*number),
+            Self::Small(number) => arguments.add(*number),
+            Self::Uuid(uuid) => arguments.add(uuid.map(UuidValue)),
+            Self::Bytes(bytes) => arguments.add(*bytes),
+            Self::Bool(value) => arguments.add(*value),
+        }
+    }
+
+    /// Writes it as a literal. Numbers, digits of UUIDs and hexadecimal digits alone: no session setting reads them
+    /// otherwise, and no text of a caller's can end the literal that it is in.
+    fn write(&self, text: &mut String) {
+        let number = |text: &mut String, number: Option<i64>, of: &str| match number {
+            Some(number) => drop(write!(text, "({number})::{of}")),
+            None => drop(write!(text, "null::{of}")),
+        };
+        match self {
+            Self::Text(None) => text.push_str("null::text"),
+            Self::Text(Some(value)) => write_text(text, value),
+            Self::Texts(values) => {
+                text.push_str("array[");
+                for (nth, value) in values.iter().enumerate() {
+                    if nth > 0 {
+                        text.push(',');
+                    }
+                    write_text(text, value);
+                }
+                text.push_str("]::text[]");
+            }
+            Self::Big(value) => number(text, *value, "bigint"),
+            Self::Small(value) => number(text, value.map(i64::from), "integer"),
+            Self::Uuid(None) => text.push_str("null::uuid"),
+            Self::Uuid(Some(uuid)) => drop(write!(text, "'{uuid}'::uuid")),
+            Self::Bytes(bytes) => write_bytes(text, bytes),
+            Self::Bool(value) => text.push_str(if *value { "true" } else { "false" }),
+        }
+    }
+}
+
+fn write_text(text: &mut String, value: &str) {
+    text.push_str("pg_catalog.convert_from(");
+    write_bytes(text, value.as_bytes());
+    text.push_str(",'UTF8')");
+}
+
+fn write_bytes(text: &mut String, bytes: &[u8]) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    text.reserve(bytes.len() * 2 + 40);
+    text.push_str("pg_catalog.decode('");
+    for byte in bytes {
+        text.push(char::from(DIGITS[usize::from(byte >> 4)]));
+        text.push(char::from(DIGITS[usize::from(byte & 15)]));
+    }
+    text.push_str("','hex')");
+}
+
+/// A UUID for the wire. sqlx's own support would bring its SQLite driver into the lock file, which clashes with
+/// ledger-sqlite's.
+struct UuidValue(uuid::Uuid);
+
+impl Type<Postgres> for UuidValue {
+    fn type_info() -> PgTypeInfo {
+        // Fixed in PostgreSQL's catalogue.
+        PgTypeInfo::with_oid(Oid(2950))
+    }
+}
+
+impl Encode<'_, Postgres> for UuidValue {
+    fn encode_by_ref(&self, buffer: &mut PgArgumentBuffer) -> Result<IsNull, BoxDynError> {
+        buffer.extend_from_slice(self.0.as_bytes());
+        Ok(IsNull::No)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_text_leaves_its_literal() {
+        let values = [
+            Value::Text(Some("it's $$ \\ é")),
+            Value::Big(Some(i64::MIN)),
+            Value::Small(None),
+            Value::Texts(vec!["'", "\""]),
+            Value::Bytes(b"\0'"),
+        ];
+        let text = FATE.simple(&Schema::default(), values.iter());
+        assert_eq!(
+            text,
+            "select * from \"fenced_ledger\".fate(\
+             pg_catalog.convert_from(pg_catalog.decode('69742773202424205c20c3a9','hex'),'UTF8'), \
+             (-9223372036854775808)::bigint, null::integer, \
+             array[pg_catalog.convert_from(pg_catalog.decode('27','hex'),'UTF8'),\
+             pg_catalog.convert_from(pg_catalog.decode('22','hex'),'UTF8')]::text[], \
+             pg_catalog.decode('0027','hex'))"
+        );
+    }
+
+    #[test]
+    fn a_procedure_is_called_with_its_out_parameters() {
+        let text = RECORD_REJECTION.prepared(&Schema::default(), Way::Procedure);
+        assert!(
+            text.starts_with("call \"fenced_ledger\".record_rejection_and_commit($1, ") && text.ends_with("$14, null)")
+        );
+    }
+}

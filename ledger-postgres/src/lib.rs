@@ -1,0 +1,69 @@
+//! A [`FencedLedger`](ledger_core::FencedLedger) in PostgreSQL 15 and newer: the server judges every write inside the
+//! call that makes it.
+//!
+//! ```no_run
+//! use ledger_core::{Append, FencedLedger, FencedLedgerExt, Holder, NewEvent, PartitionId, Ttl};
+//! use ledger_postgres::{PostgresLedger, Schema};
+//! use std::time::Duration;
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let url = "postgres://worker@localhost/app";
+//! Schema::default().migrate_url(url).await?; // once, by a role that may create a schema
+//! let ledger = PostgresLedger::connect(url).await?;
+//!
+//! let (partition, holder) = (PartitionId::new("jobs/7")?, Holder::new("worker-a")?);
+//! let lease = ledger.claim_when_free(&partition, &holder, Ttl::default(), Duration::from_secs(10)).await?.lease;
+//! ledger.append(&lease, &Append::new([NewEvent::of("job-done", &1)?])?).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # How the rules are upheld
+//!
+//! Every call is one call of a function of the schema, in a transaction of its own: one round trip, one flush. The
+//! function takes the partition's row lock, unless the presented tenure has visibly ended (E4); then reads the schema's
+//! clock (T4); then everything that it judges by, in a fresh snapshot (A1); judges (J1); and writes the events or the
+//! record of the refusal. The outcome is a row. The statements stand in `src/sql`, each with its rules in its header.
+//!
+//! Writers need EXECUTE and SELECT alone (S5): the functions run with the rights of their owner and a fixed search path.
+//! [`Schema::grants`] prints the grants, [`Schema::sql`] the DDL.
+//!
+//! # Connections
+//!
+//! [`PostgresLedger::connect`] keeps connections of its own, and more for renewals alone. [`PostgresLedger::new`] takes
+//! a pool, at a price that is named there. [`Options::transaction_pooler`] is for PgBouncer and its like in transaction
+//! mode; opened without it, a ledger is refused behind such a pooler, or its calls are
+//! [`NotWritten`](ledger_core::LedgerError::NotWritten).
+//!
+//! # TLS
+//!
+//! By the features `tls-native-tls`, `tls-rustls-ring` and `tls-rustls-aws-lc-rs`, which are sqlx's, and the URL's
+//! `sslmode`.
+//!
+//! # Known limits
+//!
+//! - **Asynchronous replicas.** What is acknowledged is durable on the server that acknowledged it. Whether it survives
+//!   the loss of that server is a matter of `synchronous_standby_names`.
+//! - **A cancel during the wait for a standby looks like success.** While a commit waits for a synchronous standby,
+//!   `pg_cancel_backend` or a `statement_timeout` ends the wait with a warning, and the server answers success: the
+//!   event is on the primary and perhaps on no standby. The library never cancels at the server. A DBA should not
+//!   either, and `statement_timeout` should be off for the ledger's role where standbys matter.
+//! - **A clock that jumps ahead** expires leases; the way back is
+//!   [`end_tenure`](ledger_core::FencedLedger::end_tenure).
+//! - **A call that is dropped goes on at the server** until it ends, with its connection; its outcome is then unknown.
+
+mod call;
+mod caller;
+mod classify;
+mod ledger;
+mod open;
+mod options;
+mod pool;
+mod retry;
+mod row;
+mod schema;
+mod statement;
+
+pub use ledger::PostgresLedger;
+pub use options::Options;
+pub use schema::{SCHEMA_VERSION, Schema};

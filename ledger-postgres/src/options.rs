@@ -1,0 +1,153 @@
+//! How a ledger is opened.
+
+use std::time::Duration;
+
+use ledger_core::Result;
+use sqlx::PgPool;
+use sqlx::postgres::PgConnectOptions;
+
+use crate::{PostgresLedger, Schema};
+
+/// How a ledger is opened. The defaults fit a worker that appends, renews and takes over.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub(crate) schema: Schema,
+    pub(crate) connections: usize,
+    pub(crate) reserve: usize,
+    pub(crate) lock_wait: Duration,
+    pub(crate) idle_in_transaction: Duration,
+    pub(crate) budget: Duration,
+    pub(crate) tries: u32,
+    pub(crate) transaction_pooler: bool,
+    pub(crate) accept_other_clock: bool,
+}
+
+impl Options {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self {
+            schema: Schema::default(),
+            connections: 8,
+            reserve: 1,
+            lock_wait: Duration::from_secs(2),
+            idle_in_transaction: Duration::from_secs(10),
+            budget: Duration::from_secs(10),
+            tries: 8,
+            transaction_pooler: false,
+            accept_other_clock: false,
+        }
+    }
+
+    /// The schema of the ledger; `fenced_ledger` if not said otherwise.
+    #[must_use]
+    pub fn schema(mut self, schema: Schema) -> Self {
+        self.schema = schema;
+        self
+    }
+
+    /// The most connections of the library's own: 8 if not said otherwise, at least 1. Without effect on a pool that is
+    /// given.
+    #[must_use]
+    pub fn connections(mut self, connections: usize) -> Self {
+        self.connections = connections.max(1);
+        self
+    }
+
+    /// How many connections more are kept for renewals alone, so that appends which wait for the lock of one partition
+    /// can not cost another its lease: 1 if not said otherwise. They are opened at first need, also beside a pool that
+    /// is given; 0 turns them off.
+    #[must_use]
+    pub fn reserve(mut self, connections: usize) -> Self {
+        self.reserve = connections;
+        self
+    }
+
+    /// How long one wait for a lock may take before the call is answered with
+    /// [`NotWritten`](ledger_core::LedgerError::NotWritten): 2 seconds if not said otherwise. The server counts each
+    /// wait, and there may be two: for the place in the queue, and for the lock.
+    #[must_use]
+    pub fn lock_wait(mut self, wait: Duration) -> Self {
+        self.lock_wait = wait;
+        self
+    }
+
+    /// How long a caller's transaction with an append in it may be idle before the server ends it: 10 seconds if not
+    /// said otherwise. Until then it holds its partition, and a takeover waits for it.
+    #[must_use]
+    pub fn idle_in_transaction(mut self, idle: Duration) -> Self {
+        self.idle_in_transaction = idle;
+        self
+    }
+
+    /// How long one operation may take, with waiting for a connection, all tries and the pauses between them (U4):
+    /// 10 seconds if not said otherwise. What is on its way then is answered as
+    /// [`Unknown`](ledger_core::LedgerError::Unknown).
+    #[must_use]
+    pub fn budget(mut self, budget: Duration) -> Self {
+        self.budget = budget;
+        self
+    }
+
+    /// How often an operation is tried that surely was not written (U4): 8 times if not said otherwise.
+    #[must_use]
+    pub fn tries(mut self, tries: u32) -> Self {
+        self.tries = tries.max(1);
+        self
+    }
+
+    /// For connections through a pooler in transaction mode, such as PgBouncer: each call is one simple query, so
+    /// nothing is prepared and nothing is set in a session. It costs a plan a call, about 0.2 ms.
+    #[must_use]
+    pub fn transaction_pooler(mut self, pooler: bool) -> Self {
+        self.transaction_pooler = pooler;
+        self
+    }
+
+    /// For tests: accepts a schema whose function `clock()` is not the real one. A test's clock that was left behind is
+    /// refused otherwise.
+    #[must_use]
+    pub fn accept_other_clock(mut self, accept: bool) -> Self {
+        self.accept_other_clock = accept;
+        self
+    }
+
+    /// Opens the ledger of a database, by URL, on connections of the library's own.
+    ///
+    /// # Errors
+    ///
+    /// [`NotWritten`](ledger_core::LedgerError::NotWritten) where the server can not be reached, and
+    /// [`Invalid::Unusable`](ledger_core::Invalid::Unusable) where its settings or the schema can not carry a ledger.
+    pub async fn connect(self, url: &str) -> Result<PostgresLedger> {
+        let options = url.parse().map_err(|error| crate::classify::connect(error).error)?;
+        self.connect_with(options).await
+    }
+
+    /// As [`connect`](Self::connect), by sqlx's own options (certificates, sockets, passwords).
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](Self::connect).
+    pub async fn connect_with(self, options: PgConnectOptions) -> Result<PostgresLedger> {
+        PostgresLedger::open_own(self, options).await
+    }
+
+    /// Opens the ledger on a pool that others use too. See [`PostgresLedger::new`] for what that costs.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](Self::connect).
+    pub async fn open(self, pool: PgPool) -> Result<PostgresLedger> {
+        PostgresLedger::open_theirs(self, pool).await
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Whole milliseconds as the server takes them: at least 1, since 0 turns a time-out off.
+pub(crate) fn milliseconds(duration: Duration) -> i32 {
+    i32::try_from(duration.as_millis()).unwrap_or(i32::MAX).max(1)
+}

@@ -1,0 +1,208 @@
+//! Connections: the library's own, or those of a pool that others use too.
+//!
+//! A connection that is lent and not given back is closed: a future that is dropped in the middle of a call leaves
+//! nothing half-read behind (U3). The own ones are not an sqlx pool, because that one asks the server once more each
+//! time that a connection is released: two round trips for an append instead of one.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use ledger_core::{Failure, FailureKind, LedgerError};
+use sqlx::pool::PoolConnection;
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{Connection, PgConnection, PgPool, Postgres};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::classify::{self, Classified};
+use crate::options::{Options, milliseconds};
+
+/// How long a connection may have been idle before it is asked whether it still lives. A server that was restarted
+/// would else answer the first append over each old connection with an unknown outcome.
+const TRUSTED: Duration = Duration::from_secs(1);
+
+/// Where connections come from.
+#[derive(Debug)]
+pub(crate) struct Connections {
+    main: Source,
+    /// For renewals alone.
+    reserve: Option<Arc<Own>>,
+}
+
+#[derive(Debug)]
+enum Source {
+    Own(Arc<Own>),
+    Theirs(PgPool),
+}
+
+impl Connections {
+    pub(crate) fn own(options: &Options, connect: PgConnectOptions) -> Self {
+        let connect = prepared(options, connect);
+        Self {
+            main: Source::Own(Own::new(connect.clone(), options.connections)),
+            reserve: (options.reserve > 0).then(|| Own::new(connect, options.reserve)),
+        }
+    }
+
+    pub(crate) fn theirs(options: &Options, pool: PgPool) -> Self {
+        let connect = prepared(options, pool.connect_options().as_ref().clone());
+        Self { main: Source::Theirs(pool), reserve: (options.reserve > 0).then(|| Own::new(connect, options.reserve)) }
+    }
+
+    /// A connection for a call, by `deadline`.
+    pub(crate) async fn lend(&self, deadline: Instant) -> Result<Lent, Classified> {
+        match tokio::time::timeout_at(deadline.into(), self.main.lend()).await {
+            Ok(lent) => lent,
+            Err(_) => Err(none_in_time()),
+        }
+    }
+
+    /// A connection for a renewal: the first that is free, of the reserve too.
+    pub(crate) async fn lend_for_renewal(&self, deadline: Instant) -> Result<Lent, Classified> {
+        let Some(reserve) = &self.reserve else { return self.lend(deadline).await };
+        let either = async {
+            tokio::select! {
+                biased;
+                lent = self.main.lend() => lent,
+                lent = reserve.clone().lend(true) => lent,
+            }
+        };
+        match tokio::time::timeout_at(deadline.into(), either).await {
+            Ok(lent) => lent,
+            Err(_) => Err(none_in_time()),
+        }
+    }
+}
+
+impl Source {
+    async fn lend(&self) -> Result<Lent, Classified> {
+        match self {
+            Self::Own(own) => own.clone().lend(false).await,
+            Self::Theirs(pool) => {
+                let connection = pool.acquire().await.map_err(classify::connect)?;
+                Ok(Lent { connection: Some(Either::Theirs(connection)), reserve: false })
+            }
+        }
+    }
+}
+
+fn none_in_time() -> Classified {
+    let failure = Failure::new(FailureKind::Busy, "no connection became free in time");
+    Classified { error: LedgerError::NotWritten(failure), again: false, keep: false }
+}
+
+/// The settings of the library's own sessions. A pooler in transaction mode keeps none, and refuses most.
+fn prepared(options: &Options, connect: PgConnectOptions) -> PgConnectOptions {
+    if options.transaction_pooler {
+        return connect.extra_float_digits(None).statement_cache_capacity(0);
+    }
+    connect.options([
+        ("lock_timeout", milliseconds(options.lock_wait).to_string()),
+        ("idle_in_transaction_session_timeout", milliseconds(options.idle_in_transaction).to_string()),
+        // Nothing else runs here: see lone.sql.
+        ("fenced.own", "on".to_owned()),
+    ])
+}
+
+/// A bounded number of connections that nobody else uses.
+struct Own {
+    connect: PgConnectOptions,
+    permits: Arc<Semaphore>,
+    idle: Mutex<Vec<(PgConnection, Instant)>>,
+}
+
+/// Without the options, which have a password.
+impl std::fmt::Debug for Own {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Own").field("free", &self.permits.available_permits()).finish_non_exhaustive()
+    }
+}
+
+impl Own {
+    fn new(connect: PgConnectOptions, connections: usize) -> Arc<Self> {
+        Arc::new(Self { connect, permits: Arc::new(Semaphore::new(connections)), idle: Mutex::default() })
+    }
+
+    async fn lend(self: Arc<Self>, reserve: bool) -> Result<Lent, Classified> {
+        let permit =
+            self.permits.clone().acquire_owned().await.map_err(|_| classify::connect(sqlx::Error::PoolClosed))?;
+        // The newest first: those that are not needed grow old.
+        while let Some((mut connection, since)) = self.pop() {
+            if since.elapsed() < TRUSTED || connection.ping().await.is_ok() {
+                return Ok(self.lent(connection, permit, reserve));
+            }
+        }
+        let connection = PgConnection::connect_with(&self.connect).await.map_err(classify::connect)?;
+        Ok(self.lent(connection, permit, reserve))
+    }
+
+    fn lent(self: Arc<Self>, connection: PgConnection, permit: OwnedSemaphorePermit, reserve: bool) -> Lent {
+        Lent { connection: Some(Either::Own(connection, self, permit)), reserve }
+    }
+
+    fn pop(&self) -> Option<(PgConnection, Instant)> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+}
+
+/// A connection that is lent: closed when it is dropped, unless it is [given back](Self::give_back).
+#[derive(Debug)]
+pub(crate) struct Lent {
+    /// Always there until it is dropped or given back.
+    connection: Option<Either>,
+    reserve: bool,
+}
+
+enum Either {
+    Own(PgConnection, Arc<Own>, OwnedSemaphorePermit),
+    Theirs(PoolConnection<Postgres>),
+}
+
+impl std::fmt::Debug for Either {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Own(..) => "Own",
+            Self::Theirs(_) => "Theirs",
+        })
+    }
+}
+
+impl Lent {
+    /// The connection, and whether others may have left it inside a transaction.
+    pub(crate) fn connection(&mut self) -> &mut PgConnection {
+        match self.connection.as_mut().expect("only `give_back` and `drop` take it, and both end the loan") {
+            Either::Own(connection, ..) => connection,
+            Either::Theirs(connection) => connection,
+        }
+    }
+
+    /// Whether it is of a pool that others use too.
+    pub(crate) fn is_theirs(&self) -> bool {
+        matches!(self.connection, Some(Either::Theirs(_)))
+    }
+
+    /// Whether it is of the reserve.
+    pub(crate) fn is_reserve(&self) -> bool {
+        self.reserve
+    }
+
+    /// Gives it back for the next call: only where the answer was read to its end.
+    pub(crate) fn give_back(mut self) {
+        match self.connection.take() {
+            Some(Either::Own(connection, own, permit)) => {
+                own.idle.lock().unwrap_or_else(PoisonError::into_inner).push((connection, Instant::now()));
+                drop(permit);
+            }
+            // Its drop gives it back.
+            Some(Either::Theirs(connection)) => drop(connection),
+            None => {}
+        }
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        if let Some(Either::Theirs(connection)) = self.connection.as_mut() {
+            connection.close_on_drop();
+        }
+    }
+}

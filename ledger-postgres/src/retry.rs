@@ -1,0 +1,117 @@
+//! Tries (U4): whole operations that surely were not written, within a count and one budget of time.
+
+use std::hash::{BuildHasher, RandomState};
+use std::time::{Duration, Instant};
+
+use ledger_core::{Failure, LedgerError, Result};
+use sqlx::postgres::PgRow;
+
+use crate::Schema;
+use crate::call::{Call, Way};
+use crate::classify::{self, Classified};
+use crate::options::{Options, milliseconds};
+use crate::pool::{Connections, Lent};
+
+/// A renewal on a connection of the reserve waits at most so long for a lock, because the others wait for it.
+const RESERVE_WAIT: Duration = Duration::from_millis(500);
+
+/// What runs a call until it is answered or the budget is used up.
+#[derive(Debug)]
+pub(crate) struct Runner {
+    pub(crate) schema: Schema,
+    connections: Connections,
+    budget: Duration,
+    tries: u32,
+    lock_wait: Duration,
+    simple: bool,
+}
+
+impl Runner {
+    pub(crate) fn new(options: &Options, connections: Connections) -> Self {
+        Self {
+            schema: options.schema.clone(),
+            connections,
+            budget: options.budget,
+            tries: options.tries,
+            lock_wait: options.lock_wait,
+            simple: options.transaction_pooler,
+        }
+    }
+
+    /// Runs a call. `renewal`: on a connection of the reserve where no other is free.
+    pub(crate) async fn run(&self, call: &Call<'_>, renewal: bool) -> Result<Vec<PgRow>> {
+        let deadline = Instant::now() + self.budget;
+        for tries in 1.. {
+            let failed = match self.attempt(call, renewal, deadline).await {
+                Ok(rows) => return Ok(rows),
+                Err(failed) => failed,
+            };
+            let pause = pause(tries);
+            if !failed.again || tries >= self.tries || Instant::now() + pause >= deadline {
+                return Err(with_tries(failed.error, tries));
+            }
+            tracing::debug!(tries, error = %failed.error, "fenced_ledger.retry");
+            tokio::time::sleep(pause).await;
+        }
+        unreachable!("the loop ends by its bounds")
+    }
+
+    /// A connection for something else than a call.
+    pub(crate) async fn lend(&self) -> Result<Lent> {
+        self.connections.lend(Instant::now() + self.budget).await.map_err(|failed| failed.error)
+    }
+
+    async fn attempt(&self, call: &Call<'_>, renewal: bool, deadline: Instant) -> Result<Vec<PgRow>, Classified> {
+        let mut lent = if renewal {
+            self.connections.lend_for_renewal(deadline).await?
+        } else {
+            self.connections.lend(deadline).await?
+        };
+        let writes = call.function.writes.is_some();
+        let way = match (self.simple, lent.is_theirs()) {
+            (true, _) => Way::Simple,
+            (false, true) if writes => Way::Procedure,
+            (false, _) => Way::Function,
+        };
+        // The library's own sessions have the bound set, but for the reserve's.
+        let wait = if lent.is_reserve() {
+            Some(milliseconds(RESERVE_WAIT.min(self.lock_wait)))
+        } else {
+            (self.simple || lent.is_theirs()).then(|| milliseconds(self.lock_wait))
+        };
+        let answer = call.run(lent.connection(), &self.schema, way, wait);
+        // The library never cancels at the server: a call whose time has run out keeps its connection, which is closed.
+        let failed = match tokio::time::timeout_at(deadline.into(), answer).await {
+            Ok(Ok(rows)) => {
+                lent.give_back();
+                return Ok(rows);
+            }
+            Ok(Err(error)) if writes => classify::write(error),
+            Ok(Err(error)) => classify::read(error),
+            Err(_) => classify::timed_out(writes),
+        };
+        if failed.keep {
+            lent.give_back();
+        }
+        Err(failed)
+    }
+}
+
+/// Random, so that those who collided do not collide again: up to 10 ms at first, doubled each time, up to 320 ms.
+fn pause(tries: u32) -> Duration {
+    let bound = 10_000_u64 << tries.min(6).saturating_sub(1);
+    // Each RandomState has other keys, seeded by the operating system.
+    Duration::from_micros(RandomState::new().hash_one(tries) % bound)
+}
+
+fn with_tries(error: LedgerError, tries: u32) -> LedgerError {
+    match error {
+        LedgerError::NotWritten(failure) => LedgerError::NotWritten(counted(failure, tries)),
+        LedgerError::Unknown(failure) => LedgerError::Unknown(counted(failure, tries)),
+        other => other,
+    }
+}
+
+fn counted(failure: Failure, tries: u32) -> Failure {
+    failure.with_tries(tries)
+}

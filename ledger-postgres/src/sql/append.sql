@@ -1,0 +1,110 @@
+-- A1 to A7, T2 to T4, G4, J1, J3, E1 to E4, I1: judges an append and writes it, in one call.
+--
+-- The lock, unless the presented tenure has visibly ended (E4); then the clock (T4); then everything that it is judged
+-- by, in a statement of its own and so in a snapshot at least as new as the lock; then the judgement (J1); then the
+-- events, or the record of the refusal.
+--
+-- `p_own` is the library's word that the call is a transaction of its own. Inside a caller's transaction nothing is
+-- written of a refusal (E2), and the server's idle-in-transaction time-out is lowered to `p_idle` for the rest of it,
+-- because it then holds the partition. `p_wait` bounds each wait for a lock, in milliseconds, and is for own
+-- transactions alone: it would outlast the call.
+--
+-- SET: operators are looked up by the search path too; a plan that was made while the tables were tiny must not become
+-- a sequential scan that stays.
+create function fenced_ledger.append(
+    p_name text, p_generation bigint, p_acquisition uuid, p_holder text, p_id uuid, p_expected bigint, p_content bytea,
+    p_kinds text[], p_payloads text[], p_metadata text[], p_own boolean, p_idle integer, p_wait integer
+) returns fenced_ledger.answer
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off as
+$$
+#variable_conflict error
+declare
+    s record;
+    verdict text;
+    locked boolean;
+    clock_at bigint;
+    judged_at bigint;
+    n integer := cardinality(p_kinds);
+    link bytea;
+    wrote boolean;
+    note text;
+begin
+    -- The library checks its input before it asks; this is for whoever calls by hand (S5). No kind has a line feed.
+    if p_id is null or p_content is null or n < 1 or cardinality(p_payloads) <> n or cardinality(p_metadata) <> n
+        or strpos(E'\n' || array_to_string(p_kinds, E'\n'), E'\n$') > 0
+    then
+        raise exception 'not an append' using errcode = '22023';
+    end if;
+    if p_wait is not null then perform set_config('lock_timeout', p_wait::text, true); end if;
+    if p_idle is not null then perform fenced_ledger.bound_idle(p_idle); end if;
+    for try in 1 .. 4 loop
+        perform 1 from fenced_ledger.partition x where x.name = p_name
+            and not fenced_ledger.visibly_ended(p_generation, x.generation, x.vacancy, x.recorded_at, x.expires_at)
+            for no key update;
+        locked := found;
+        clock_at := fenced_ledger.clock();
+        select * into s from fenced_ledger.state(p_name, p_id);
+        exit when locked or s.id is null
+            or fenced_ledger.visibly_ended(p_generation, s.generation, s.vacancy, s.ended_at, s.expires_at);
+        -- A claim landed between the two statements.
+        if try = 4 then raise exception 'the partition kept changing' using errcode = '40001'; end if;
+    end loop;
+    if (locked or s.id is null) and current_setting('transaction_isolation') <> 'read committed' then
+        perform fenced_ledger.assert_fresh(s.id, s.head, p_name);
+    end if;
+    judged_at := greatest(clock_at, s.recorded_at);
+    verdict := case
+        when s.id is null then 'NeverClaimed'
+        when s.diverged then 'Diverged'
+        when p_generation < s.generation then 'StaleGeneration'
+        when p_generation > s.generation then 'UnknownGeneration'
+        when p_acquisition <> s.acquisition then 'WrongAcquisition'
+        when p_holder <> s.holder then 'WrongHolder'
+        when s.vacancy is not null then 'Released'
+        when judged_at >= s.expires_at then 'Expired'
+        when s.e_last is not null then case when s.e_content = p_content then 'Replay' else 'AppendIdReused' end
+        -- NULL expects nothing; and where no position is left, no expectation can be met.
+        when p_expected <> s.head or s.head > 9223372036854775807 - n then 'PositionConflict'
+        else 'Granted' end;
+    -- Few and large expressions: PL/pgSQL prepares each one anew in each transaction.
+    if verdict = 'Granted' then
+        link := fenced_ledger.chain_next(s.chain, s.ledger, p_name, s.generation, s.head + 1, s.head + n, judged_at,
+            s.acquisition, s.holder, p_id, p_content);
+        if n = 1 then
+            insert into fenced_ledger.log (partition, position, first, generation, recorded_at, entry_id, acquisition,
+                    holder, content, chain, kind, metadata, payload)
+                values (s.id, s.head + 1, s.head + 1, s.generation, judged_at, p_id, s.acquisition,
+                    s.holder, p_content, link, p_kinds[1], p_metadata[1]::json, p_payloads[1]::json);
+        else
+            insert into fenced_ledger.log (partition, position, first, generation, recorded_at, entry_id, acquisition,
+                    holder, content, chain, kind, metadata, payload)
+                select s.id, s.head + u.i, case when u.i = n then s.head + 1 end,
+                    case when u.i = n then s.generation end, case when u.i = n then judged_at end,
+                    case when u.i = n then p_id end, case when u.i = n then s.acquisition end,
+                    case when u.i = n then s.holder end, case when u.i = n then p_content end,
+                    case when u.i = n then link end, u.k, u.m::json, u.p::json
+                from unnest(p_kinds, p_payloads, p_metadata) with ordinality u (k, p, m, i);
+        end if;
+        return row(verdict, s.generation, s.holder, s.acquisition, s.ttl, s.expires_at, s.vacancy, s.vacancy_reason,
+            judged_at, s.head + n, link, judged_at, s.revision + n, clock_at < s.recorded_at,
+            p_id, s.head + 1, s.generation, s.holder, s.acquisition, judged_at, p_content, link, s.head + n,
+            null, null)::fenced_ledger.answer;
+    end if;
+    if p_own and verdict not in ('Replay', 'PositionConflict') then
+        wrote := verdict = 'Expired' and locked;
+        if wrote then
+            -- T2: the answer rests on the expiry, so its time is stored, once.
+            update fenced_ledger.partition x set recorded_at = judged_at, head = s.head, chain = s.chain where x.id = s.id;
+        end if;
+        note := fenced_ledger.refuse(coalesce(s.id, 0), p_name, coalesce(s.generation, 0), 'Append', verdict, p_holder,
+            p_generation, p_acquisition, p_id, s.holder, s.acquisition, s.expires_at, coalesce(s.revision, 0),
+            judged_at, not wrote and fenced_ledger.lone());
+    elsif verdict = 'Expired' and locked then
+        update fenced_ledger.partition x set recorded_at = judged_at, head = s.head, chain = s.chain where x.id = s.id;
+    end if;
+    return row(verdict, s.generation, s.holder, s.acquisition, s.ttl, s.expires_at, s.vacancy, s.vacancy_reason,
+        s.recorded_at, s.head, s.chain, judged_at, s.revision, clock_at < s.recorded_at,
+        s.e_id, s.e_first, s.e_generation, s.e_holder, s.e_acquisition, s.e_recorded_at, s.e_content, s.e_chain, s.e_last,
+        note, null)::fenced_ledger.answer;
+end
+$$;

@@ -1,0 +1,52 @@
+//! The SQL: one statement or function a file, each naming the rules that it upholds.
+
+/// The steps of version 1 of the schema, in their order. `fenced_ledger` in them stands for the schema's name.
+pub(crate) const VERSION_1: &[&str] = &[
+    include_str!("sql/tables.sql"),
+    include_str!("sql/answer.sql"),
+    include_str!("sql/clock.sql"),
+    include_str!("sql/later.sql"),
+    include_str!("sql/chain_start.sql"),
+    include_str!("sql/chain_next.sql"),
+    include_str!("sql/chain_content.sql"),
+    include_str!("sql/visibly_ended.sql"),
+    include_str!("sql/diverged.sql"),
+    include_str!("sql/state.sql"),
+    include_str!("sql/assert_fresh.sql"),
+    include_str!("sql/bound_idle.sql"),
+    include_str!("sql/lone.sql"),
+    include_str!("sql/refuse.sql"),
+    include_str!("sql/append.sql"),
+    include_str!("sql/claim.sql"),
+    include_str!("sql/renew.sql"),
+    include_str!("sql/release.sql"),
+    include_str!("sql/end_tenure.sql"),
+    include_str!("sql/record_rejection.sql"),
+    include_str!("sql/observe.sql"),
+    include_str!("sql/fate.sql"),
+    include_str!("sql/read.sql"),
+    include_str!("sql/partitions.sql"),
+    include_str!("sql/rejections.sql"),
+    include_str!("sql/append_and_commit.sql"),
+    include_str!("sql/claim_and_commit.sql"),
+    include_str!("sql/renew_and_commit.sql"),
+    include_str!("sql/release_and_commit.sql"),
+    include_str!("sql/end_tenure_and_commit.sql"),
+    include_str!("sql/record_rejection_and_commit.sql"),
+    include_str!("sql/close.sql"),
+];
+
+/// The clock of the real schema, with which a test clock is replaced.
+pub(crate) const CLOCK: &str = include_str!("sql/clock.sql");
+pub(crate) const CHECK: &str = include_str!("sql/check.sql");
+pub(crate) const GRANTS: &str = include_str!("sql/grants.sql");
+pub(crate) const GRANTS_OPERATOR: &str = include_str!("sql/grants_operator.sql");
+pub(crate) const MIGRATION_LOCK: &str = include_str!("sql/migration_lock.sql");
+pub(crate) const MIGRATION_TABLE: &str = include_str!("sql/migration_table.sql");
+pub(crate) const MIGRATION_VERSION: &str = include_str!("sql/migration_version.sql");
+pub(crate) const MIGRATION_INSERT: &str = include_str!("sql/migration_insert.sql");
+
+/// The text between the dollar quotes of a function.
+pub(crate) fn body(function: &str) -> &str {
+    function.split("$$").nth(1).unwrap_or_default()
+}

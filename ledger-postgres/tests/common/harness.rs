@@ -1,0 +1,184 @@
+//! The conformance suite's view of PostgreSQL: a schema a storage.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use conformance_tests::{ClockControl, Edit, Harness, HarnessError, HookError, Hooked, LockGuard, Storage};
+use ledger_core::{FencedLedger, PartitionId, Timestamp};
+use ledger_postgres::Options;
+use sqlx::{Connection, Executor, PgConnection, PgPool};
+use test_postgres::{Server, Wanted};
+
+use super::Place;
+
+/// How the handles of a storage are opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Door {
+    /// Connections of the library's own.
+    Own,
+    /// A pool that is given.
+    Pool,
+    /// As behind a transaction pooler.
+    Simple,
+}
+
+/// Storages on a server of one major.
+pub struct Postgres {
+    pub wanted: Wanted,
+    pub door: Door,
+    /// A server of its own, which a restart crashes.
+    pub server: Option<Arc<Server>>,
+    /// Where the handles connect to, if not to the server itself.
+    pub through: Option<String>,
+}
+
+impl Postgres {
+    pub fn shared(wanted: Wanted, door: Door) -> Self {
+        Self { wanted, door, server: None, through: None }
+    }
+
+    pub fn of(server: Arc<Server>) -> Self {
+        Self { wanted: Wanted::Any, door: Door::Own, server: Some(server), through: None }
+    }
+}
+
+struct Fresh {
+    place: Place,
+    door: Door,
+    url: String,
+    server: Option<Arc<Server>>,
+}
+
+#[async_trait]
+impl Harness for Postgres {
+    async fn provision(&self) -> Result<Box<dyn Storage>, HarnessError> {
+        let place = match &self.server {
+            Some(server) => Place::at(server.url(), &server.fresh_schema_name()).await,
+            None => Place::new(self.wanted).await,
+        };
+        let place = place.with_clock().await;
+        let url = self.through.clone().unwrap_or_else(|| place.url.clone());
+        Ok(Box::new(Fresh { place, door: self.door, url, server: self.server.clone() }))
+    }
+}
+
+#[async_trait]
+impl Storage for Fresh {
+    async fn open(&self) -> Result<Arc<dyn FencedLedger>, HarnessError> {
+        // A case may look at a call that waits for a lock for longer than a user would.
+        let options: Options = self.place.options().lock_wait(Duration::from_secs(15)).budget(Duration::from_secs(30));
+        Ok(Arc::new(match self.door {
+            Door::Own => options.connect(&self.url).await?,
+            Door::Pool => options.open(PgPool::connect(&self.url).await?).await?,
+            Door::Simple => options.transaction_pooler(true).connect(&self.url).await?,
+        }))
+    }
+
+    fn clock(&self) -> Option<&dyn ClockControl> {
+        Some(self)
+    }
+
+    async fn restart(&self) -> Hooked<()> {
+        // On a shared server nothing is left in memory once the handles are gone; on one of its own, the server crashes.
+        if let Some(server) = &self.server {
+            server.crash()?;
+            server.start()?;
+        }
+        Ok(())
+    }
+
+    async fn hold_lock(&self, partition: &PartitionId) -> Hooked<Box<dyn LockGuard>> {
+        let mut connection = self.place.shell().await;
+        connection.execute("begin").await?;
+        // A partition that was never claimed is held by a row that is never committed.
+        let insert = "insert into fenced_ledger.partition
+             (name, generation, holder, acquisition, ttl, expires_at, renewals, recorded_at, head, chain)
+             values ($1, 0, '', '00000000-0000-0000-0000-000000000000', 0, 0, 0, 0, 0, '') on conflict do nothing";
+        sqlx::query(self.place.sql(insert)).bind(partition.as_str()).execute(&mut connection).await?;
+        let lock = "select 1 from fenced_ledger.partition where name = $1 for no key update";
+        sqlx::query(self.place.sql(lock)).bind(partition.as_str()).execute(&mut connection).await?;
+        Ok(Box::new(Held(connection)))
+    }
+
+    async fn tamper(&self, partition: &PartitionId, edit: &Edit) -> Hooked<()> {
+        let of = "partition = (select id from fenced_ledger.partition where name = $1)";
+        let end = "position = (select min(position) from fenced_ledger.log l
+             where l.partition = log.partition and l.position >= $2 and l.first is not null)";
+        let text = |column: &str, as_type: &str, place: &str| {
+            format!("update fenced_ledger.log log set {column} = $3::{as_type} where {of} and {place}")
+        };
+        let (sql, position, value) = match edit {
+            Edit::Payload { position, text: new } => (text("payload", "json", "position = $2"), *position, new.clone()),
+            Edit::Metadata { position, text: new } => {
+                (text("metadata", "json", "position = $2"), *position, new.clone())
+            }
+            Edit::Kind { position, text: new } => (text("kind", "text", "position = $2"), *position, new.clone()),
+            Edit::RecordedAt { position, time } => {
+                (text("recorded_at", "bigint", end), *position, time.as_micros().to_string())
+            }
+            Edit::Holder { position, holder } => (text("holder", "text", end), *position, holder.to_string()),
+            Edit::Remove { position } => (
+                format!("delete from fenced_ledger.log where {of} and position = $2 and $3::text is not null"),
+                *position,
+                String::new(),
+            ),
+            Edit::Swap { one, other } => (
+                format!(
+                    "update fenced_ledger.log log set kind = o.kind, metadata = o.metadata, payload = o.payload
+                     from fenced_ledger.log o where log.{of} and o.partition = log.partition
+                     and (log.position, o.position) in (($2, $3::bigint), ($3::bigint, $2))"
+                ),
+                *one,
+                other.to_string(),
+            ),
+            Edit::CutTail { after } => (
+                format!("delete from fenced_ledger.log where {of} and position > $2 and $3::text is not null"),
+                *after,
+                String::new(),
+            ),
+            Edit::LeaseHolder { holder } => (
+                "update fenced_ledger.partition set holder = $3::text where name = $1 and $2::bigint > 0".to_owned(),
+                ledger_core::Position::FIRST,
+                holder.to_string(),
+            ),
+            Edit::LeaseGeneration { generation } => (
+                "update fenced_ledger.partition set generation = $3::bigint where name = $1 and $2::bigint > 0"
+                    .to_owned(),
+                ledger_core::Position::FIRST,
+                generation.to_string(),
+            ),
+            _ => return Err(HookError::unsupported("the harness does not know this edit yet")),
+        };
+        let sql = sql.replace("$3::bigint", "$3::text::bigint").replace("$3::json", "$3::text::json");
+        let done = sqlx::query(self.place.sql(&sql))
+            .bind(partition.as_str())
+            .bind(position.get())
+            .bind(value)
+            .execute(&mut self.place.shell().await)
+            .await?;
+        if done.rows_affected() == 0 { Err(HookError::Failed("nothing was edited".into())) } else { Ok(()) }
+    }
+}
+
+#[async_trait]
+impl ClockControl for Fresh {
+    async fn now(&self) -> Timestamp {
+        Timestamp::from_micros(self.place.value("select fenced_ledger.clock()").await)
+    }
+
+    async fn set(&self, time: Timestamp) {
+        self.place.run(&format!("update fenced_ledger.test_clock set at = {}", time.as_micros())).await;
+    }
+}
+
+struct Held(PgConnection);
+
+#[async_trait]
+impl LockGuard for Held {
+    async fn release(self: Box<Self>) -> Result<(), HarnessError> {
+        let mut connection = self.0;
+        connection.execute("rollback").await?;
+        Ok(connection.close().await?)
+    }
+}

@@ -1,0 +1,139 @@
+//! Goal: evidence is bounded and its counts are exact whoever brings it at once (E3); its first record is durable before
+//! the answer (E2); repeats are not flushed, and never loosen a caller's transaction.
+
+mod common;
+
+use std::time::Duration;
+
+use common::harness::Door;
+use common::{Place, Wanted, append, claim, holder, scale, seconds};
+use ledger_core::{FencedLedger, Lease, LedgerError, PageSize, RecordState};
+use ledger_postgres::PostgresLedger;
+use sqlx::{Executor, PgPool, Row};
+
+fn record<T: std::fmt::Debug>(answer: Result<T, LedgerError>) -> RecordState {
+    match answer {
+        Err(LedgerError::Rejected(rejection)) => rejection.record.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_sessions_with_many_keys_fill_the_budget_once_and_count_exactly() {
+    const SESSIONS: usize = 6;
+    for ended in [false, true] {
+        // Judged under the lock, and without it.
+        let place = Place::new(Wanted::OLDEST).await.with_clock().await;
+        let ledger = place.open().await;
+        let lease = claim(&ledger, "p", "a", seconds(600)).await.lease;
+        if ended {
+            ledger.release(&lease).await.expect("released");
+        }
+        let keys = scale(280, 400);
+        let tasks: Vec<_> = (0..SESSIONS)
+            .map(|session| {
+                let (ledger, lease) = (ledger.clone(), lease.clone());
+                tokio::spawn(async move {
+                    for nth in 0..keys {
+                        // Each session in an order of its own; 17 and the figures of keys have no common factor.
+                        let nth = (nth * 17 + session * 53) % keys;
+                        let mut forged: Lease = lease.clone();
+                        forged.holder = holder(&format!("z{nth}"));
+                        record(ledger.append(&forged, &append("x")).await);
+                    }
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.await.expect("no panic");
+        }
+        let records = ledger.rejections(Some(&lease.partition), None, PageSize::MAX).await.expect("read").records;
+        assert_eq!(records.len(), 257);
+        let slots: Vec<u16> = records.iter().map(|record| record.slot.number).collect();
+        assert_eq!(slots, (1..=257).collect::<Vec<u16>>(), "no slot was burnt");
+        assert!(records[..256].iter().all(|record| record.count == SESSIONS as u64));
+        assert_eq!(records[256].count as usize, (keys - 256) * SESSIONS);
+        assert!(records[256].refused.is_none());
+        place.drop().await;
+    }
+}
+
+async fn open(place: &Place, door: Door) -> PostgresLedger {
+    match door {
+        Door::Own => place.open().await,
+        Door::Pool => place.options().open(PgPool::connect(&place.url).await.expect("a pool")).await.expect("opened"),
+        Door::Simple => place.options().transaction_pooler(true).connect(&place.url).await.expect("opened"),
+    }
+}
+
+/// How often sessions have flushed the log of writes. A session's figures are there once it has ended.
+async fn flushes(place: &Place, wanted: Wanted) -> i64 {
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    place
+        .value(match wanted {
+            Wanted::OLDEST => "select wal_sync from pg_stat_wal",
+            _ => "select sum(fsyncs)::bigint from pg_stat_io where object = 'wal'",
+        })
+        .await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_append_is_one_flush_and_so_is_a_first_record_and_its_repeats_are_none() {
+    const CALLS: i64 = 300;
+    for wanted in Wanted::BOTH {
+        for door in [Door::Own, Door::Pool, Door::Simple] {
+            // A server of its own, so that nobody else's flushes are counted.
+            let server = test_postgres::Options::new(wanted).set("autovacuum", "off").start().expect("a server");
+            let place = Place::at(server.url(), "l").await;
+            let lease = claim(&open(&place, door).await, "p", "a", seconds(600)).await.lease;
+
+            let before = flushes(&place, wanted).await;
+            let ledger = open(&place, door).await;
+            for _ in 0..CALLS {
+                ledger.append(&lease, &append("x")).await.expect("appended");
+            }
+            drop(ledger);
+            let appends = flushes(&place, wanted).await - before;
+
+            open(&place, door).await.release(&lease).await.expect("released");
+            let before = flushes(&place, wanted).await;
+            let ledger = open(&place, door).await;
+            assert_eq!(record(ledger.append(&lease, &append("x")).await), RecordState::Stored);
+            for _ in 0..CALLS {
+                assert_eq!(record(ledger.append(&lease, &append("x")).await), RecordState::Counted);
+            }
+            drop(ledger);
+            let repeats = flushes(&place, wanted).await - before;
+            println!("{wanted}, {door:?}: {appends} flushes for {CALLS} appends, {repeats} for {CALLS} repeats");
+            assert!((CALLS..CALLS + 20).contains(&appends), "an append is one flush: {appends}");
+            assert!((1..CALLS / 4).contains(&repeats), "the first record is flushed, its repeats are not: {repeats}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_never_loosens_a_callers_transaction() {
+    for wanted in Wanted::BOTH {
+        let place = Place::new(wanted).await;
+        let ledger = place.open().await;
+        let lease = claim(&ledger, "p", "a", seconds(600)).await.lease;
+        ledger.release(&lease).await.expect("released");
+        let mut session = place.shell().await;
+        for end in ["commit", "rollback"] {
+            session.execute("begin").await.expect("begun");
+            // Whoever says `p_own` and it is not so.
+            let call =
+                "select * from fenced_ledger.append('p', 1, $1::text::uuid, 'a', gen_random_uuid(), null, '\\x00',
+                array['k'], array['1'], array['{}'], true, null, null)";
+            for _ in 0..2 {
+                let row = sqlx::query(place.sql(call)).bind(lease.acquisition.to_string());
+                row.fetch_one(&mut session).await.expect("answered");
+            }
+            ledger.append_in(&mut session, &lease, &append("x")).await.expect_err("released");
+            let shown = session.fetch_one("show synchronous_commit").await.expect("shown");
+            assert_eq!(shown.get::<String, _>(0), "on");
+            session.execute(end).await.expect("ended");
+        }
+        place.drop().await;
+    }
+}

@@ -1,0 +1,139 @@
+//! Goal: installing is explicit, safe with ten processes at once and with writers running (S3), and those who run DDL
+//! themselves get the same from the printed SQL.
+
+mod common;
+
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use common::{Place, Wanted, append, claim, seconds, server};
+use ledger_core::{FencedLedger, LedgerError};
+use ledger_postgres::{Options, Schema};
+use sqlx::{Connection, Executor, PgConnection};
+
+const URL: &str = "LEDGER_POSTGRES_TEST_URL";
+const SCHEMA: &str = "LEDGER_POSTGRES_TEST_SCHEMA";
+
+/// The body of one of the ten processes; does nothing where it is run as a test.
+#[tokio::test]
+async fn a_process_that_migrates() {
+    let (Ok(url), Ok(schema)) = (std::env::var(URL), std::env::var(SCHEMA)) else { return };
+    let schema = Schema::new(schema).expect("a name");
+    schema.migrate_url(&url).await.expect("migrated");
+    Options::new().schema(schema).connect(&url).await.expect("opened");
+}
+
+#[tokio::test]
+async fn ten_processes_install_one_schema_at_once() {
+    for wanted in Wanted::BOTH {
+        let (url, name) = (server(wanted).url(), server(wanted).fresh_schema_name());
+        let program = std::env::current_exe().expect("this program");
+        let start = || {
+            Command::new(&program)
+                .args(["--exact", "a_process_that_migrates", "--nocapture"])
+                .env(URL, &url)
+                .env(SCHEMA, &name)
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .expect("started")
+        };
+        let processes: Vec<_> = (0..10).map(|_| start()).collect();
+        for process in processes {
+            let output = process.wait_with_output().expect("ended");
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        }
+        let place = Place::at(url, &name).await;
+        let steps: i64 = place.value("select count(*) from fenced_ledger.migration").await;
+        let ledgers: i64 = place.value("select count(*) from fenced_ledger.ledger").await;
+        assert_eq!((steps, ledgers), (1, 1));
+        place.drop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn migrating_again_beside_writers_changes_nothing_and_stops_nobody() {
+    let place = Place::new(Wanted::NEWEST).await;
+    let ledger = place.open().await;
+    let lease = claim(&ledger, "p", "a", seconds(600)).await.lease;
+    let stop = Arc::new(AtomicBool::new(false));
+    let writer = tokio::spawn({
+        let (ledger, lease, stop) = (ledger.clone(), lease.clone(), stop.clone());
+        async move {
+            let mut written = 0;
+            while !stop.load(Ordering::SeqCst) {
+                ledger.append(&lease, &append("x")).await.expect("appended");
+                written += 1;
+            }
+            written
+        }
+    });
+    for _ in 0..10 {
+        place.schema.migrate_url(&place.url).await.expect("migrated");
+    }
+    stop.store(true, Ordering::SeqCst);
+    let written: i64 = writer.await.expect("no panic");
+    assert_eq!(place.value::<i64>("select count(*) from fenced_ledger.log where kind = 'noted'").await, written);
+    place.drop().await;
+}
+
+#[tokio::test]
+async fn a_dropped_migration_leaves_the_whole_step_or_none() {
+    let (url, name) = (server(Wanted::OLDEST).url(), server(Wanted::OLDEST).fresh_schema_name());
+    let schema = Schema::new(name).expect("a name");
+    for after in [1, 5, 20, 60] {
+        let limit = std::time::Duration::from_millis(after);
+        let _ = tokio::time::timeout(limit, schema.migrate_url(&url)).await;
+    }
+    let place = Place::at(url, schema.name()).await;
+    place.open().await;
+    assert_eq!(place.value::<i64>("select count(*) from fenced_ledger.migration").await, 1);
+    place.drop().await;
+}
+
+/// All that makes a schema what it is, but for what differs from one install to the next.
+async fn described(url: &str, name: &str) -> Vec<String> {
+    let mut shell = PgConnection::connect(url).await.expect("connected");
+    let sql = "select k || ': ' || replace(d, $1, 'S') from (
+            select 'column' as k, c.table_name || '.' || c.column_name || ' ' || c.data_type || ' ' || c.is_nullable as d
+                from information_schema.columns c where c.table_schema = $1
+            union all select 'index', i.indexdef from pg_indexes i where i.schemaname = $1
+            union all select 'routine', pg_get_functiondef(p.oid) || coalesce(p.proacl::text, 'public')
+                from pg_proc p where p.pronamespace = $1::regnamespace
+            union all select 'constraint', pg_get_constraintdef(o.oid) from pg_constraint o where o.connamespace = $1::regnamespace
+            union all select 'version', m.version::text from pg_class t, lateral (select 1 as version) m
+                where t.relnamespace = $1::regnamespace and t.relname = 'migration') x order by 1";
+    sqlx::query_scalar(sql).bind(name).fetch_all(&mut shell).await.expect("described")
+}
+
+#[tokio::test]
+async fn the_printed_sql_installs_what_migrate_installs() {
+    for wanted in Wanted::BOTH {
+        let server = server(wanted);
+        let (by_hand, by_library) = (server.fresh_schema_name(), server.fresh_schema_name());
+        let schema = Schema::new(by_hand.clone()).expect("a name");
+        let mut shell = PgConnection::connect(&server.url()).await.expect("connected");
+        shell.execute(sqlx::raw_sql(sqlx::AssertSqlSafe(schema.sql()))).await.expect("the printed SQL runs");
+        let other = Place::at(server.url(), &by_library).await;
+        assert_eq!(described(&server.url(), &by_hand).await, described(&server.url(), &by_library).await);
+        // It counts as installed: migrating does nothing, and the ledger opens.
+        let place = Place::at(server.url(), &by_hand).await;
+        let ledger = place.open().await;
+        claim(&ledger, "p", "a", seconds(5)).await;
+        // A second run by hand fails and changes nothing.
+        shell.execute(sqlx::raw_sql(sqlx::AssertSqlSafe(schema.sql()))).await.expect_err("it is there already");
+        shell.execute("rollback").await.expect("ended");
+        place.drop().await;
+        other.drop().await;
+    }
+}
+
+#[tokio::test]
+async fn another_version_is_refused_and_named() {
+    let place = Place::new(Wanted::OLDEST).await;
+    place.run("update fenced_ledger.migration set version = 2").await;
+    let refused = place.options().connect(&place.url).await.expect_err("newer");
+    assert!(matches!(refused, LedgerError::Invalid(_)) && refused.to_string().contains("newer"), "{refused}");
+    place.drop().await;
+}
