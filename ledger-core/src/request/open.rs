@@ -108,3 +108,80 @@ pub(super) async fn open_requests<L: FencedLedger + ?Sized>(
     }
     Ok(open)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::request::{Evidence, Outcome};
+    use crate::{AcquisitionId, Append, AppendId, Digest, Entry, Generation, Holder, Json, NewEvent, Timestamp};
+
+    /// A log as it is read: each append is one entry.
+    fn log(appends: &[Append]) -> Vec<Event> {
+        let placed = (1..).map(|at| Position::new(at).expect("counted from 1")).zip(appends);
+        let event = |(at, append): (Position, &Append)| {
+            let entry = Entry::new(
+                Some(append.id()),
+                (at, at),
+                Generation::FIRST,
+                Holder::new("a").expect("a holder"),
+                AcquisitionId::mint(),
+                Timestamp::from_micros(0),
+                append.content(),
+                Digest::new([0; 32]),
+            );
+            let event = append.events()[0].clone();
+            Event::new(at, event.kind, event.payload, event.metadata, Arc::new(entry))
+        };
+        placed.map(event).collect()
+    }
+
+    fn step(key: &str, number: u32, step: RequestStep) -> Append {
+        let key = RequestKey::new(key).expect("a key");
+        RequestEvent { key, number, step }.to_append().expect("small")
+    }
+
+    fn made(key: &str) -> Append {
+        step(key, 0, RequestStep::Made { what: Json::empty_object() })
+    }
+
+    fn settled(key: &str, number: u32, outcome: Outcome) -> Append {
+        step(key, number, RequestStep::Settled { outcome, evidence: Evidence::new("s", "r").expect("evidence") })
+    }
+
+    fn fold(events: &[Event]) -> Result<Vec<String>> {
+        let mut fold = OpenRequests::of(PartitionId::new("jobs")?);
+        events.iter().try_for_each(|event| fold.apply(event))?;
+        Ok(fold.requests().iter().map(|request| request.key.to_string()).collect())
+    }
+
+    #[test]
+    fn fold_keeps_the_open_ones_in_their_order_and_nothing_else() {
+        let other = Append::with_id(AppendId::mint(), [NewEvent::of("other", &1).expect("JSON")]).expect("small");
+        let events = log(&[
+            made("z"),
+            other,
+            made("a"),
+            step("a", 1, RequestStep::SentAgain),
+            made("m"),
+            settled("m", 1, Outcome::Failed),
+            // No writer of this crate gets so far: the first settling counts.
+            settled("m", 2, Outcome::Succeeded),
+        ]);
+        assert_eq!(fold(&events).expect("a log of requests"), ["z", "a"]);
+    }
+
+    #[test]
+    fn what_does_not_follow_is_corrupt_and_names_its_position() {
+        let at = |events: &[Event]| match fold(events) {
+            Err(LedgerError::Corrupt { position, .. }) => position.map(Position::get),
+            other => panic!("not corrupt: {other:?}"),
+        };
+        let events = log(&[made("a"), step("a", 2, RequestStep::SentAgain)]);
+        assert_eq!(at(&events), Some(2), "a change before it is missing");
+        let events = log(&[made("a"), made("b"), made("c")]);
+        assert_eq!(at(&[events[0].clone(), events[2].clone()]), Some(3), "an event is missing");
+        assert_eq!(at(&[events[0].clone(), events[0].clone()]), Some(1), "an event comes twice");
+    }
+}
