@@ -3,7 +3,7 @@
 use std::panic::Location;
 
 use futures_util::future::BoxFuture;
-use ledger_core::{Invalid, LedgerError};
+use ledger_core::{Invalid, LedgerError, RequestError};
 
 use crate::{Context, HarnessError, Hook, HookError};
 
@@ -94,6 +94,17 @@ impl From<LedgerError> for Stop {
     #[track_caller]
     fn from(error: LedgerError) -> Self {
         Violation::new("the call succeeds", told(&error)).into()
+    }
+}
+
+/// A change of a request that should have been made.
+impl From<RequestError> for Stop {
+    #[track_caller]
+    fn from(error: RequestError) -> Self {
+        match error {
+            RequestError::Ledger(error) => error.into(),
+            other => Violation::new("the request can be made or changed", other.to_string()).into(),
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use ledger_core::{
     Append, AppendId, Claim, Claimed, Event, EventKind, FencedLedger, Generation, Holder, Json, Lease, NewEvent,
-    Observation, PageSize, PartitionId, Position, RejectionRecord, Ttl,
+    Observation, PageSize, PartitionId, Position, RejectionRecord, RequestBook, Ttl,
 };
 
 use crate::{ClockControl, Edit, Hook, LockGuard, Stop, Storage, Violation};
@@ -36,6 +36,16 @@ impl Context {
     /// Another independent handle.
     pub async fn open(&self) -> Result<Arc<dyn FencedLedger>, Stop> {
         Ok(self.storage.open().await?)
+    }
+
+    /// The book of requests on the first handle.
+    pub fn book(&self) -> Arc<dyn RequestBook> {
+        self.book_on(self.ledger())
+    }
+
+    /// The book of requests on another handle.
+    pub fn book_on(&self, ledger: Arc<dyn FencedLedger>) -> Arc<dyn RequestBook> {
+        self.storage.book(ledger)
     }
 
     /// The clock, or a skip.

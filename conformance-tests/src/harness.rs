@@ -5,7 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use ledger_core::{Clock, FencedLedger, Generation, Holder, ManualClock, PartitionId, Position, Timestamp};
+use ledger_core::{
+    Clock, FencedLedger, Generation, Holder, ManualClock, PartitionId, Position, RequestBook, Timestamp,
+};
+
+use crate::book::CoreBook;
 
 /// Why a harness could not do its part. Any error of the backend's fits.
 pub type HarnessError = Box<dyn Error + Send + Sync>;
@@ -26,6 +30,12 @@ pub trait Storage: Send + Sync {
     /// Opens another handle on the ledger, as independent of the earlier ones as two processes are: it shares no
     /// connection, cache or lock with them, as far as the backend can do without.
     async fn open(&self) -> Result<Arc<dyn FencedLedger>, HarnessError>;
+
+    /// The book of requests over a handle. No hook, and not to be written: the core's, which every ledger has. Only who
+    /// has another book of the same rules puts it in its place.
+    fn book(&self, ledger: Arc<dyn FencedLedger>) -> Arc<dyn RequestBook> {
+        Arc::new(CoreBook(ledger))
+    }
 
     /// The store's clock, where it can be set and stands still between two steps.
     ///

@@ -65,6 +65,7 @@
 //!
 //! `tests/broken` of this crate holds ledgers with one bug each, and for each the case that must fail on it.
 
+mod book;
 mod case;
 mod cases;
 pub mod check;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{AppendId, Digest, Entry, Invalid, Judged, NewEvent, Position, chain};
+use crate::{AppendId, Digest, Entry, Invalid, Judged, NewEvent, Position, Remark, chain};
 
 /// The most events of one append: 10,000 (A6).
 pub const MAX_EVENTS: usize = 10_000;
@@ -32,6 +32,7 @@ pub struct Append {
     expected: Expected,
     content: Digest,
     bytes: usize,
+    remark: Option<Remark>,
 }
 
 impl Append {
@@ -62,13 +63,20 @@ impl Append {
             return Err(Invalid::AppendTooLarge { limit: MAX_APPEND_BYTES, actual: bytes });
         }
         let content = chain::content(&events);
-        Ok(Self { id, events, expected: Expected::Any, content, bytes })
+        Ok(Self { id, events, expected: Expected::Any, content, bytes, remark: None })
     }
 
     /// The same append, to be written only where the newest event stands at `head`.
     #[must_use]
     pub fn expecting(mut self, head: Position) -> Self {
         self.expected = Expected::Position(head);
+        self
+    }
+
+    /// The same append, with what is to be kept of it if it is refused (E1).
+    #[must_use]
+    pub fn remarking(mut self, remark: Remark) -> Self {
+        self.remark = Some(remark);
         self
     }
 
@@ -90,6 +98,11 @@ impl Append {
     /// The digest of the events (I1): what "the same content" means (A4).
     pub fn content(&self) -> Digest {
         self.content
+    }
+
+    /// What is to be kept of it if it is refused, and only then.
+    pub fn remark(&self) -> Option<&Remark> {
+        self.remark.as_ref()
     }
 
     /// The bytes of kinds, payloads and metadata.
@@ -168,7 +181,8 @@ mod tests {
     #[test]
     fn content_is_the_events_and_nothing_else() {
         let first = Append::new([event("1")]).expect("valid");
-        let second = Append::new([event("1")]).expect("valid").expecting(Position::FIRST);
+        let remark = Remark::new("late").expect("a remark");
+        let second = Append::new([event("1")]).expect("valid").expecting(Position::FIRST).remarking(remark);
         assert_ne!(first.id(), second.id());
         assert_eq!(first.content(), second.content());
         assert_ne!(first.content(), Append::new([event("1 ")]).expect("valid").content());

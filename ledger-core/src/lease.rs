@@ -21,7 +21,8 @@ name::text_newtype!(
 );
 
 name::text_newtype!(
-    /// Why an operator took a step: 1 to 255 bytes of UTF-8 without control characters, and not blank.
+    /// A short text that somebody answers for, such as an operator's reason or a request's owner: 1 to 255 bytes of
+    /// UTF-8 without control characters, and not blank.
     Note,
     "note",
     |text: &str| {

@@ -36,6 +36,7 @@ mod describe;
 mod error;
 mod event;
 mod ext;
+mod handover;
 mod id;
 mod invalid;
 pub mod judge;
@@ -48,6 +49,8 @@ mod page;
 mod partition;
 mod record;
 mod rejection;
+mod remark;
+mod request;
 mod state;
 mod time;
 mod verify;
@@ -62,6 +65,7 @@ pub use describe::{Capability, Description, Durability};
 pub use error::{Failure, FailureKind, LedgerError, Result, Source};
 pub use event::{Entry, Event, EventKind, Json, MAX_NESTING, NewEvent};
 pub use ext::{FencedLedgerExt, POLL};
+pub use handover::{Afterwards, Handover};
 pub use id::{AcquisitionId, AppendId, LedgerId};
 pub use invalid::Invalid;
 pub use lease::{Ended, Holder, Judged, Lease, Note, Released, Renewal, TenureEnd, Vacancy};
@@ -73,6 +77,11 @@ pub use page::{Page, PageSize, PartitionPage, RecordPage};
 pub use partition::{PartitionId, PartitionState, TenureState};
 pub use record::{MAX_RECORD_KEYS, RecordSlot, Refused, RejectionRecord};
 pub use rejection::{Current, Operation, Presented, Reason, RecordState, Rejection};
+pub use remark::{MAX_REMARK_BYTES, Remark};
+pub use request::{
+    Asked, Evidence, LateAnswer, OpenRequest, OpenRequests, Outcome, Owner, Request, RequestBook, RequestError,
+    RequestEvent, RequestKey, RequestState, RequestStep, Sending,
+};
 pub use state::{PastTenure, Standing, StoredLease};
 pub use time::{Clock, ManualClock, SystemClock, Timestamp, Ttl};
 pub use verify::{Fault, Mark, Verification};

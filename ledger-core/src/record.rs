@@ -1,7 +1,7 @@
 //! Rejection records: the evidence that a store keeps of what it refused (E1 to E3).
 
 use crate::{
-    AcquisitionId, AppendId, Generation, Holder, Operation, PartitionId, Reason, Rejection, Revision, Timestamp,
+    AcquisitionId, AppendId, Generation, Holder, Operation, PartitionId, Reason, Rejection, Remark, Revision, Timestamp,
 };
 
 /// The most keys that a store keeps for one partition and current generation, and for all never-claimed partitions
@@ -9,7 +9,7 @@ use crate::{
 pub const MAX_RECORD_KEYS: u16 = 256;
 
 /// What a store keeps of the refusals of one key. The key is partition, current generation, operation, reason, and
-/// presented holder and generation; repeats are counted.
+/// presented holder, generation and remark; repeats are counted.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[non_exhaustive]
 pub struct RejectionRecord {
@@ -60,7 +60,8 @@ impl RecordSlot {
     }
 }
 
-/// What was refused: the key of a record, and the facts of its last refusal. No payload (E1).
+/// What was refused: the key of a record, and the facts of its last refusal. No payload, only what the append itself
+/// remarked for this case (E1).
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[non_exhaustive]
 pub struct Refused {
@@ -80,6 +81,9 @@ pub struct Refused {
     pub current: Option<(Holder, AcquisitionId, Timestamp)>,
     /// The revision at the last refusal.
     pub revision: Revision,
+    /// What the append wanted to have kept. Part of the key, so that no remark takes another's place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remark: Option<Remark>,
 }
 
 impl Refused {
@@ -100,6 +104,7 @@ impl Refused {
                 .as_ref()
                 .map(|current| (current.holder.clone(), current.acquisition, current.expires_at)),
             revision: rejection.judged.revision,
+            remark: rejection.presented.remark.clone(),
         })
     }
 
@@ -111,7 +116,14 @@ impl Refused {
         current: Option<(Holder, AcquisitionId, Timestamp)>,
         revision: Revision,
     ) -> Self {
-        Self { operation, reason, holder, generation, acquisition, append, current, revision }
+        Self { operation, reason, holder, generation, acquisition, append, current, revision, remark: None }
+    }
+
+    /// For a backend: the same, with the remark that is stored.
+    #[must_use]
+    pub fn with_remark(mut self, remark: Option<Remark>) -> Self {
+        self.remark = remark;
+        self
     }
 
     /// Whether both belong to one record of a partition and a current generation.
@@ -119,7 +131,7 @@ impl Refused {
         self.key() == other.key()
     }
 
-    fn key(&self) -> (Operation, Reason, &Holder, Option<Generation>) {
-        (self.operation, self.reason, &self.holder, self.generation)
+    fn key(&self) -> (Operation, Reason, &Holder, Option<Generation>, Option<&Remark>) {
+        (self.operation, self.reason, &self.holder, self.generation, self.remark.as_ref())
     }
 }

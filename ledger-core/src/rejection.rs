@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    AcquisitionId, AppendId, Entry, Expected, Generation, Holder, Judged, Observation, PartitionId, Position,
+    AcquisitionId, AppendId, Entry, Expected, Generation, Holder, Judged, Observation, PartitionId, Position, Remark,
     Timestamp, Vacancy,
 };
 
@@ -221,6 +221,8 @@ pub struct Presented {
     pub append: Option<AppendId>,
     /// The head that an append expected.
     pub expected: Option<Position>,
+    /// What an append wants to have kept of it, in the record alone (E1).
+    pub remark: Option<Remark>,
 }
 
 impl Presented {
@@ -236,6 +238,7 @@ impl Presented {
                 Expected::Any => None,
                 Expected::Position(head) => Some(head),
             }),
+            remark: append.and_then(crate::Append::remark).cloned(),
         }
     }
 

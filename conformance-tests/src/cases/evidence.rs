@@ -2,7 +2,7 @@
 
 use super::prelude::*;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use ledger_core::{MAX_RECORD_KEYS, RecordSlot, RejectionRecord};
+use ledger_core::{MAX_RECORD_KEYS, MAX_REMARK_BYTES, RecordSlot, RejectionRecord, Remark};
 
 pub(super) async fn evd01_refusal_leaves_its_record(cx: Context) -> Verdict {
     let (ledger, other, jobs) = (cx.ledger(), cx.open().await?, partition("jobs"));
@@ -286,6 +286,34 @@ pub(super) async fn evd12_pages_give_each_record_once(cx: Context) -> Verdict {
         }
         equal(&format!("the records in pages of {size}"), &found, &whole)?;
     }
+    Ok(())
+}
+
+pub(super) async fn evd13_remark_is_kept_with_the_refusal_alone(cx: Context) -> Verdict {
+    let (ledger, other, jobs) = (cx.ledger(), cx.open().await?, partition("jobs"));
+    let lease = claim(&*ledger, &jobs, "a", long_ttl()).await?.lease;
+    let longest = "é".repeat(MAX_REMARK_BYTES / 2);
+    let remarks = ["{\"said\":\"a\"}", "{\"said\":\"A\"}", longest.as_str()].map(Remark::new);
+    let [first, second, long] = remarks.map(|remark| remark.expect("within the limit"));
+    let granted = append("granted");
+    let entry = ledger.append(&lease, &granted.clone().remarking(first.clone())).await?.entry;
+    let replay = ledger.append(&lease, &granted.clone().remarking(second.clone())).await?;
+    equal("a remark is no content: the entry in a replay with another one", &replay.entry, &entry)?;
+    equal("the records of what was granted", &records(&*ledger, Some(&jobs)).await?, &Vec::new())?;
+    ledger.release(&lease).await?;
+    let kept = [Some(first), None, Some(second), Some(long)];
+    for remark in kept.iter().chain(&kept) {
+        let stale = append("stale");
+        let stale = remark.clone().map_or(stale.clone(), |remark| stale.remarking(remark));
+        let refused = expect_rejected("a stale append", ledger.append(&lease, &stale).await, Reason::Released)?;
+        equal("the remark in the refusal", &refused.presented.remark, remark)?;
+    }
+    let found = counted(&*other, Some(&jobs), 8).await?;
+    let seen: Vec<_> = found
+        .iter()
+        .map(|record| (record.count, record.refused.as_ref().and_then(|refused| refused.remark.clone())))
+        .collect();
+    equal("a record for each remark, repeats counted", &seen, &kept.map(|remark| (2, remark)).to_vec())?;
     Ok(())
 }
 

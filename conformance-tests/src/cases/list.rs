@@ -203,6 +203,8 @@ macro_rules! for_each_case {
                     "read, add one, write back";
                 evd12_pages_give_each_record_once [] ["E3"]
                     "paging by offset, or by a time that several share";
+                evd13_remark_is_kept_with_the_refusal_alone [] ["E1" "E3" "A4"]
+                    "a column that only the last refusal of a key has, or that a granted append leaves behind";
             }
             fate {
                 fat01_recorded_is_told_to_anyone [] ["U2" "A7"]
@@ -313,6 +315,44 @@ macro_rules! for_each_case {
                     "a cache hides the edit, or the whole log is refused";
                 int06_lease_that_contradicts_the_log_is_diverged [tamper] ["G4"]
                     "the row is believed, and the log goes on under an edited owner";
+            }
+            requests {
+                req01_is_recorded_before_it_is_sent [] ["Q1" "Q2"]
+                    "it is sent, and then recorded: a crash between the two forgets it";
+                req02_second_request_sends_nothing [] ["Q1"]
+                    "a restart or a successor sends it a second time";
+                req03_same_key_for_another_request_is_refused [] ["Q1"]
+                    "a key that is used twice hides one of two payments";
+                req04_keys_belong_to_their_partition_and_ids_to_the_keys [] ["Q2"]
+                    "an id of one's own, which nobody else can derive";
+                req05_unknown_stays_open_until_it_is_settled [] ["Q3" "Q4" "Q5"]
+                    "no answer is taken for a failure, and the payment is made again";
+                req06_settled_never_changes [] ["Q3"]
+                    "the last answer wins, or the successor may settle once more";
+                req07_one_of_many_settlings_lands [] ["Q3"]
+                    "the state is checked and then written: two answers both pass the check";
+                req08_owner_and_note_of_an_open_one [] ["Q4"]
+                    "naming an owner changes the state, or is lost with the tenure";
+                req09_sent_again_under_its_own_key_by_the_holder [] ["Q5"]
+                    "the second sending has a key of its own, or comes from whoever noticed its age";
+                req10_late_answer_is_refused_and_shown [] ["Q6" "E1" "E3"]
+                    "the late answer settles, or it is lost, or the next one takes its place";
+                req11_lost_answers_send_nothing_by_themselves [] ["Q1" "U3"]
+                    "a retry after a lost reply is given leave to send as well";
+                req12_open_ones_of_a_long_log [] ["Q5"]
+                    "the newest page alone is looked at";
+            }
+            handover {
+                hnd01_first_claim_follows_nobody [] ["H1"]
+                    "a generation that nobody was granted has a handover";
+                hnd02_tells_who_was_before_and_why_that_ended [] ["H1"]
+                    "the handover is kept beside the log, by what the successor believed";
+                hnd03_shows_nothing_that_came_after_the_claim [] ["H1"]
+                    "the list is made when it is asked for";
+                hnd04_open_request_is_carried_on_over_takeovers [] ["H2" "Q5"]
+                    "only what the tenure before had sent is looked at, or the sender is the last one";
+                hnd05_shows_what_the_predecessor_tried_since [] ["H3" "Q6"]
+                    "the rejections of others, or of the tenure while it lasted, are shown too";
             }
         }
     };

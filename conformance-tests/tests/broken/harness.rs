@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use conformance_tests::{ClockControl, Edit, Harness, HarnessError, HookError, Hooked, LockGuard, Storage};
-use ledger_core::{Entry, EventKind, FencedLedger, Json, NewEvent, PartitionId, Position};
+use ledger_core::{Entry, EventKind, FencedLedger, Json, NewEvent, PartitionId, Position, RequestBook};
 
+use crate::book::BrokenBook;
 use crate::bugs::Bug;
 use crate::disk::{Disk, Part};
 use crate::reference::Reference;
@@ -28,6 +29,10 @@ impl Harness for ReferenceHarness {
 impl Storage for OnDisk {
     async fn open(&self) -> Result<Arc<dyn FencedLedger>, HarnessError> {
         Ok(Arc::new(Reference::open(self.0.clone())))
+    }
+
+    fn book(&self, ledger: Arc<dyn FencedLedger>) -> Arc<dyn RequestBook> {
+        Arc::new(BrokenBook { ledger, bug: self.0.bug })
     }
 
     fn clock(&self) -> Option<&dyn ClockControl> {

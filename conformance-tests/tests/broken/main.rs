@@ -1,5 +1,6 @@
 //! The suite tested: ledgers that are broken on purpose, each with one bug, and the case that must fail on each.
 
+mod book;
 mod bugs;
 mod disk;
 mod harness;
@@ -158,6 +159,44 @@ const ALL: &[Broken] = &[
     broken(Bug::IdentityOfEachHandle, "par04_ledger_says_what_it_is", "on another handle", "takeover"),
     broken(Bug::CloseTakesTheLastEntry, "rst06_handles_come_and_go", "", "payload"),
     broken(Bug::LeaseLostOnReopen, "rst01_lease_survives_a_restart", "unchanged by a restart", "takeover"),
+    broken(Bug::RemarkNotKept, "evd13_remark_is_kept_with_the_refusal_alone", "a record for each remark", "takeover"),
+    broken(Bug::LastRemarkOfAKey, "req10_late_answer_is_refused_and_shown", "the late answers to `one`", "takeover"),
+    broken(Bug::SentBeforeItIsRecorded, "req01_is_recorded_before_it_is_sent", "stands in the log", "takeover"),
+    broken(Bug::SecondRequestSends, "req02_second_request_sends_nothing", "sends nothing", "takeover"),
+    broken(
+        Bug::KeyOfAnotherRequestAccepted,
+        "req03_same_key_for_another_request_is_refused",
+        "of another request is refused",
+        "takeover",
+    ),
+    broken(Bug::IdsForgottenWithTheTenure, "req02_second_request_sends_nothing", "the successor's request", "payload"),
+    broken(Bug::UnknownTreatedAsFailed, "req05_unknown_stays_open_until_it_is_settled", "the state", "takeover"),
+    broken(Bug::SettledOneChanges, "req06_settled_never_changes", "does not change what is settled", "takeover"),
+    broken(Bug::OwnerChangesTheState, "req08_owner_and_note_of_an_open_one", "is what it was", "takeover"),
+    broken(
+        Bug::SentAgainUnderAnotherKey,
+        "req09_sent_again_under_its_own_key_by_the_holder",
+        "which sending it is: 2",
+        "takeover",
+    ),
+    broken(Bug::LateAnswerSettles, "req10_late_answer_is_refused_and_shown", "a late answer is refused", "takeover"),
+    broken(Bug::OpenOnesOfTheNewestPage, "req12_open_ones_of_a_long_log", "as they were made", "takeover"),
+    broken(
+        Bug::LastSenderShownAsTheFirst,
+        "req09_sent_again_under_its_own_key_by_the_holder",
+        "first generation",
+        "takeover",
+    ),
+    broken(Bug::HandoverOfTheNewest, "hnd01_first_claim_follows_nobody", "never granted", "requests"),
+    broken(Bug::HandoverNamesNoBasis, "hnd02_tells_who_was_before_and_why_that_ended", "the basis", "requests"),
+    broken(Bug::HandoverAsOfNow, "hnd03_shows_nothing_that_came_after_the_claim", "of the handover, later", "requests"),
+    broken(
+        Bug::OnlyThePredecessorsRequests,
+        "hnd04_open_request_is_carried_on_over_takeovers",
+        "what `c` finds: it, once",
+        "requests",
+    ),
+    broken(Bug::RejectionsOfAnybody, "hnd05_shows_what_the_predecessor_tried_since", "rejections at first", "requests"),
 ];
 
 async fn run(bug: Option<Bug>, keep: impl Fn(&conformance_tests::Case) -> bool) -> Report {

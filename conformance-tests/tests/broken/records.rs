@@ -18,9 +18,10 @@ impl Records {
 
     /// Keeps the record of a rejection, and says so in it.
     pub(crate) fn keep(&mut self, rejection: Rejection, bug: Option<Bug>) -> Rejection {
-        let Some(refused) = Refused::of(&rejection) else { return rejection };
+        let Some(mut refused) = Refused::of(&rejection) else { return rejection };
         match bug {
             Some(Bug::RefusalWithoutRecord) => return rejection,
+            Some(Bug::RemarkNotKept) => refused.remark = None,
             Some(Bug::RecordRolledBackWithTheWrite) => return rejection.with_record(RecordState::Stored),
             _ => {}
         }
@@ -38,10 +39,17 @@ impl Records {
     ) -> RecordState {
         let time = rejection.judged.time;
         let current = self.0.iter().filter(|record| record.slot.generation == generation).count();
+        let is_same = |known: &Refused, refused: &Refused| {
+            let mut known = known.clone();
+            if bug == Some(Bug::LastRemarkOfAKey) {
+                known.remark.clone_from(&refused.remark);
+            }
+            known.same_key(refused)
+        };
         let same = |record: &&mut RejectionRecord| {
             record.slot.generation == generation
                 && record.refused.as_ref().is_none_or(|known| {
-                    known.same_key(&refused) && record.partition.as_ref() == Some(&rejection.partition)
+                    is_same(known, &refused) && record.partition.as_ref() == Some(&rejection.partition)
                 })
         };
         if let Some(record) = self.0.iter_mut().find(same) {

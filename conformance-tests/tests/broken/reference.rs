@@ -239,6 +239,10 @@ impl Reference {
                 let part = part?;
                 entry.filter(|entry| part.standing.head().get() - entry.last.get() < 1_000)
             }
+            Some(Bug::IdsForgottenWithTheTenure) => {
+                let current = part?.standing.lease.generation;
+                entry.filter(|entry| entry.generation == current)
+            }
             Some(Bug::IdsNotLookedUp) => None,
             _ => entry,
         }
