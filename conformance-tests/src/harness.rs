@@ -164,6 +164,8 @@ pub enum Edit {
         /// The new holder.
         holder: Holder,
     },
+    /// Says in the stored lease that the tenure goes on, though it was released.
+    LeaseUnreleased,
     /// Replaces the generation in the stored lease.
     LeaseGeneration {
         /// The new generation.

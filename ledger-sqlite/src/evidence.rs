@@ -10,7 +10,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ledger_core::{
-    Generation, MAX_RECORD_KEYS, PartitionId, RecordSlot, RecordState, Refused, Rejection, RejectionRecord, Timestamp,
+    Generation, MAX_RECORD_KEYS, PartitionId, RecordSlot, RecordState, Refused, Rejection, RejectionRecord, Remark,
+    Timestamp,
 };
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -219,6 +220,7 @@ pub(crate) fn store(
         stored.map(|refused| refused.reason.as_str()),
         stored.map(|refused| refused.holder.as_str()),
         stored.map(|refused| refused.generation.map_or(0, Generation::get)),
+        stored.and_then(|refused| refused.remark.as_ref()).map(Remark::as_str),
         columns.acquisition,
         columns.append,
         columns.current_holder,
@@ -289,7 +291,7 @@ fn budget(rejection: &Rejection) -> Budget {
 }
 
 fn key(rejection: &Rejection, refused: &Refused) -> Key {
-    let key = (refused.operation, refused.reason, refused.holder.clone(), refused.generation);
+    let key = (refused.operation, refused.reason, refused.holder.clone(), refused.generation, refused.remark.clone());
     (rejection.partition.clone(), key)
 }
 

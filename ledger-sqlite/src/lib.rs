@@ -64,6 +64,8 @@
 //!   others copy *into*, in place, is not noticed. A handle that has noticed it refuses everything: open a new one.
 //! - A deleted `-wal`, or one whose content is damaged, loses the newest commits without a word when the file is next
 //!   opened: SQLite can not tell. Keep a [`Mark`](ledger_core::Mark) elsewhere for `verify` to compare with.
+//! - A process that has a ledger open must not open and close its file by other means than SQLite, nor through a second
+//!   copy of SQLite that is linked into it: that ends its locks (POSIX).
 //! - All processes must go by one clock. One that is ahead ends leases early; none can lengthen one or revive it.
 //! - A long read by another program keeps the `-wal` from being reset, so it grows.
 //! - Whoever may write the file may write anything (S5): SQLite has no roles. `verify` finds what was edited.

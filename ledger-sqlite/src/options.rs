@@ -93,7 +93,7 @@ impl SqliteOptions {
     /// Installs the ledger also in a database that has tables already and names no other application: business tables,
     /// with which appends are to share [transactions](SqliteLedger::append_in).
     ///
-    /// Once installed, the ledger is opened without this.
+    /// Once installed, the ledger is opened without this. Names that start with `fenced_` are the ledger's.
     #[must_use]
     pub fn install_beside_other_tables(mut self) -> Self {
         self.allows_other_tables = true;

@@ -153,11 +153,30 @@ fn objects(connection: &Connection) -> rusqlite::Result<BTreeMap<String, Option<
     let mut statement = connection.prepare(statement::SCHEMA_OBJECTS)?;
     let read = |row: &rusqlite::Row<'_>| {
         let (kind, name): (String, String) = (row.get(0)?, row.get(1)?);
-        Ok((format!("{kind} {name}"), row.get(2)?))
+        let sql: Option<String> = row.get(2)?;
+        Ok((format!("{kind} {name}"), sql.as_deref().map(without_comments)))
     };
     statement.query_map([], read)?.collect()
 }
 
+/// SQLite keeps the text of a statement with its comments, which a later version may word better.
+fn without_comments(sql: &str) -> String {
+    let code = sql.lines().map(|line| line.split_once("--").map_or(line, |(code, _)| code));
+    code.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ")
+}
+
 fn altered<T>(path: &Path, object: &str) -> Result<T, OpenError> {
     Err(OpenError::AlteredSchema { path: path.to_owned(), object: object.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_a_statement_does_is_compared() {
+        let one = without_comments("CREATE TABLE t (\n  -- what x is\n  x TEXT, -- and y\n  y TEXT\n)");
+        assert_eq!(one, "CREATE TABLE t ( x TEXT, y TEXT )");
+        assert_ne!(one, without_comments("CREATE TABLE t ( x TEXT, y BLOB )"));
+    }
 }

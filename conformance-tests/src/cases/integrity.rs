@@ -196,6 +196,19 @@ pub(super) async fn int06_lease_that_contradicts_the_log_is_diverged(cx: Context
     Ok(())
 }
 
+pub(super) async fn int07_lease_rewound_behind_its_release_is_diverged(cx: Context) -> Verdict {
+    let (ledger, jobs) = (cx.ledger(), partition("jobs"));
+    let lease = write_log(&*ledger, &jobs).await?;
+    ledger.release(&lease).await?;
+    cx.tamper(&jobs, Edit::LeaseUnreleased).await?;
+    let handle = cx.open().await?;
+    expect_rejected("an append", handle.append(&lease, &append("x")).await, Reason::Diverged)?;
+    expect_rejected("a renewal", handle.renew(&lease, None).await, Reason::Diverged)?;
+    let asked = prepare_claim(&*handle, &jobs, "d", long_ttl()).await?;
+    expect_rejected("a claim", handle.claim(&asked).await, Reason::Diverged)?;
+    Ok(())
+}
+
 /// Seven entries, nine events, two tenures: 1 `$claimed`, 2 append, 3-5 batch, 6 append, 7 `$released`, 8 `$claimed`,
 /// 9 append. Gives the newest lease, which is valid.
 async fn write_log(ledger: &dyn FencedLedger, jobs: &PartitionId) -> Result<Lease, Stop> {

@@ -315,6 +315,8 @@ macro_rules! for_each_case {
                     "a cache hides the edit, or the whole log is refused";
                 int06_lease_that_contradicts_the_log_is_diverged [tamper] ["G4"]
                     "the row is believed, and the log goes on under an edited owner";
+                int07_lease_rewound_behind_its_release_is_diverged [tamper] ["G4" "R3"]
+                    "generation, holder and acquisition still agree, so a released tenure writes again";
             }
             requests {
                 req01_is_recorded_before_it_is_sent [] ["Q1" "Q2"]

@@ -99,6 +99,7 @@ fn apply(part: &mut Part, edit: &Edit) -> Hooked<()> {
             part.standing.tip = part.log.last().map(|(entry, _)| entry.clone());
         }
         Edit::LeaseHolder { holder } => part.standing.lease.holder = holder.clone(),
+        Edit::LeaseUnreleased => part.standing.lease.vacancy = None,
         Edit::LeaseGeneration { generation } => part.standing.lease.generation = *generation,
         other => return Err(HookError::unsupported(format!("the reference does not know the edit {other:?}"))),
     }

@@ -142,6 +142,12 @@ impl Storage for Fresh {
                 ledger_core::Position::FIRST,
                 holder.to_string(),
             ),
+            Edit::LeaseUnreleased => (
+                "update fenced_ledger.partition set vacancy = null where name = $1 and $2::bigint > 0 and $3::text = ''"
+                    .to_owned(),
+                ledger_core::Position::FIRST,
+                String::new(),
+            ),
             Edit::LeaseGeneration { generation } => (
                 "update fenced_ledger.partition set generation = $3::bigint where name = $1 and $2::bigint > 0"
                     .to_owned(),

@@ -79,6 +79,8 @@ CREATE TABLE fenced_rejection (
     reason TEXT,
     holder TEXT,
     presented INTEGER,
+    -- What the append wanted to have kept of its refusal (Q6); part of the key, NULL where there was nothing.
+    remark TEXT,
     -- Of the last refusal.
     acquisition BLOB,
     append_id BLOB,

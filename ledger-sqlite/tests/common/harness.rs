@@ -85,6 +85,9 @@ impl Storage for SqliteStorage {
                 "UPDATE fenced_partition SET holder = ?2 WHERE partition = ?1",
                 params![key, holder.as_str()],
             )?,
+            Edit::LeaseUnreleased => {
+                shell.execute("UPDATE fenced_partition SET vacancy = NULL WHERE partition = ?1", [key])?
+            }
             Edit::LeaseGeneration { generation } => shell.execute(
                 "UPDATE fenced_partition SET generation = ?2 WHERE partition = ?1",
                 params![key, generation.get()],
