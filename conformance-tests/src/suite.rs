@@ -38,6 +38,13 @@ impl Suite {
         self
     }
 
+    /// Whether cases that count run with their full figures, whatever the environment has.
+    #[must_use]
+    pub fn full(mut self, full: bool) -> Self {
+        self.full = full;
+        self
+    }
+
     /// How long a case may take before it counts as failed: 60 seconds, if not said otherwise; full figures get ten
     /// times that.
     #[must_use]

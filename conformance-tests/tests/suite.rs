@@ -113,7 +113,7 @@ async fn case_that_panics_fails_alone() {
 async fn harness_that_panics_or_hangs_is_reported() {
     let suite = Suite::new().only(|case| case.id.starts_with("tko01"));
     for (hangs, says) in [(false, "the ledger fell over"), (true, "nothing within 100ms")] {
-        let suite = suite.clone().time_out(Duration::from_millis(100));
+        let suite = suite.clone().full(false).time_out(Duration::from_millis(100));
         let report = suite.run(&Unruly { good_handles: 0, hangs }).await;
         assert_eq!(report.backend, None, "it could not be asked");
         let (_, violation) = report.failed().next().expect("it failed");

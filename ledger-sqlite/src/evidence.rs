@@ -22,8 +22,9 @@ use crate::statement;
 /// Counts are written after this time: with the rest, less than the second that a crash may cost (E3).
 pub(crate) const FLUSH: Duration = Duration::from_millis(500);
 
-/// So many budgets are remembered; then all are forgotten and read again where they are needed.
-const MAX_BUDGETS: usize = 1_024;
+/// So many budgets are remembered; then all are forgotten and read again where they are needed. With every key and
+/// remark as large as may be, one takes 0.7 MiB.
+const MAX_BUDGETS: usize = 128;
 
 /// So many records that could not be written wait for a better time.
 const MAX_OWED: usize = 256;

@@ -41,15 +41,17 @@ async fn a_loop_of_refusals_commits_at_most_twice_a_second() {
     // It moves with each commit of another connection that wrote something.
     let version = || shell.pragma_query_value(None, "data_version", |row| row.get::<_, i64>(0)).expect("read");
     let (start, mut commits, mut refusals, mut last) = (Instant::now(), 0, 0_u64, version());
-    while start.elapsed() < Duration::from_millis(1_600) {
+    // On a slow disk one of them may take longer than that.
+    while start.elapsed() < Duration::from_millis(1_600) || commits == 0 {
         assert_eq!(record_of(&ledger, &old).await, RecordState::Counted);
         refusals += 1;
         let now = version();
-        commits += u32::from(now != last);
+        commits += u128::from(now != last);
         last = now;
     }
     assert!(refusals > 100, "only {refusals}");
-    assert!((1..=4).contains(&commits), "{commits} commits for {refusals} refusals");
+    let most = start.elapsed().as_millis() / 500 + 2;
+    assert!(commits <= most, "{commits} commits for {refusals} refusals, at most {most}");
     assert_eq!(records(&ledger, "jobs").await[0].count, refusals + 1, "what is counted shows at once");
     let all = i64::try_from(refusals).expect("few") + 1;
     soon("the counts are in the file", async || stored(&shell) == [all]).await;
