@@ -39,6 +39,7 @@ mod ext;
 mod id;
 mod invalid;
 pub mod judge;
+pub mod keeper;
 mod lease;
 mod ledger;
 mod name;
