@@ -158,6 +158,44 @@ const ALL: &[Broken] = &[
     broken(Bug::IdentityOfEachHandle, "par04_ledger_says_what_it_is", "on another handle", "takeover"),
     broken(Bug::CloseTakesTheLastEntry, "rst06_handles_come_and_go", "", "payload"),
     broken(Bug::LeaseLostOnReopen, "rst01_lease_survives_a_restart", "unchanged by a restart", "takeover"),
+    broken(
+        Bug::RenewalTellsTheHeadOfTheLease,
+        "kep01_renews_and_appends_in_one_tenure",
+        "held after a renewal",
+        "takeover",
+    ),
+    broken(
+        Bug::GenerationNotCompared,
+        "kep02_takeover_ends_the_writer_at_the_first_refusal",
+        "an append after a takeover",
+        "reading",
+    ),
+    broken(
+        Bug::GenerationReusedAfterRelease,
+        "kep03_release_comes_after_what_was_in_flight",
+        "the generation",
+        "payload",
+    ),
+    broken(Bug::IdsNotLookedUp, "kep04_lost_answers_leave_each_append_once", "second try", "takeover"),
+    broken(
+        Bug::FateOnlyUnderItsOwnGeneration,
+        "kep05_fate_settles_an_append_after_a_takeover",
+        "settled by its fate",
+        "takeover",
+    ),
+    broken(Bug::NotTakenAtExpiry, "kep06_waits_for_the_expiry", "", "append"),
+    broken(
+        Bug::LateReleaseEndsTheSuccessor,
+        "kep07_release_of_a_lost_writer_leaves_the_successor_alone",
+        "had ended before",
+        "append",
+    ),
+    broken(
+        Bug::GenerationSharedByAllPartitions,
+        "kep08_pool_loses_one_and_keeps_the_others",
+        "the generation of a first claim",
+        "reading",
+    ),
 ];
 
 async fn run(bug: Option<Bug>, keep: impl Fn(&conformance_tests::Case) -> bool) -> Report {

@@ -51,7 +51,9 @@ impl Pool {
         self
     }
 
-    /// Claims a partition, as [`Keeper::claim`] does, and keeps it. Where the pool holds it already, gives that writer.
+    /// Claims a partition, as [`Keeper::claim`] does, and keeps it. Where the pool holds it already, gives that writer;
+    /// one that is being released is no longer held. Of two calls for one partition at once, one claims and the other
+    /// waits as it would for a stranger.
     ///
     /// Cancel safe as [`Keeper::claim`].
     ///
@@ -60,11 +62,16 @@ impl Pool {
     /// As [`Keeper::claim`]. Where the pool's driver is gone, the writer has ended as
     /// [`Unkept`](super::Loss::Unkept) when it is given.
     pub async fn claim(&self, partition: &PartitionId, wait: Wait) -> Result<Writer, ClaimError> {
-        if let Some(writer) = self.writer(partition) {
+        let held = || self.writer(partition).filter(|writer| matches!(writer.state(), State::Held));
+        if let Some(writer) = held() {
             return Ok(writer);
         }
         let keeper = Keeper::on(self.ground.clone(), partition.clone(), self.holder.clone());
-        let (writer, driver) = keeper.claim(wait).await?;
+        let (writer, driver) = match keeper.claim(wait).await {
+            Ok(claimed) => claimed,
+            // Another call of this pool may have been the one that was granted.
+            Err(error) => return held().ok_or(error),
+        };
         // Where it can not be sent it is dropped, and says so to its writer.
         let _ = self.drivers.unbounded_send(driver);
         self.lock().insert(partition.clone(), writer.clone());
