@@ -176,9 +176,9 @@ const ALL: &[Broken] = &[
         "the generation",
         "payload",
     ),
-    broken(Bug::IdsNotLookedUp, "kep04_lost_answers_leave_each_append_once", "second try", "takeover"),
+    broken(Bug::IdsNotLookedUp, "kep04_lost_answers_leave_each_append_once", "a replay", "takeover"),
     broken(
-        Bug::FateOnlyUnderItsOwnGeneration,
+        Bug::EarlierTenureStaysUndecided,
         "kep05_fate_settles_an_append_after_a_takeover",
         "settled by its fate",
         "takeover",
