@@ -70,6 +70,7 @@ mod case;
 mod cases;
 pub mod check;
 pub mod context;
+mod faulty;
 mod harness;
 mod macros;
 mod report;

@@ -302,6 +302,24 @@ macro_rules! for_each_case {
                 can05_dropped_refusal_keeps_the_count_true [] ["U3" "E3"]
                     "the record is counted twice, or its transaction stays open";
             }
+            keeper {
+                kep01_renews_and_appends_in_one_tenure [] ["K2" "R2"]
+                    "a renewal tells a head that is behind an append which was acknowledged before it was sent";
+                kep02_takeover_ends_the_writer_at_the_first_refusal [] ["K3" "J1"]
+                    "the writer believes its own clock, and the store lets it";
+                kep03_release_comes_after_what_was_in_flight [] ["K4" "R3"]
+                    "the store is told before the work has stopped";
+                kep04_lost_answers_leave_each_append_once [] ["K8" "K2" "A4"]
+                    "a retry after a lost answer is written a second time, or refused";
+                kep05_fate_settles_an_append_after_a_takeover [] ["K8" "U2"]
+                    "the fate of an earlier generation is not told, or told too early";
+                kep06_waits_for_the_expiry [] ["K9" "T3"]
+                    "a waiting claim repeats the state and the time at which it began";
+                kep07_release_of_a_lost_writer_leaves_the_successor_alone [] ["K4" "R3"]
+                    "a stale release ends the tenure that followed";
+                kep08_pool_loses_one_and_keeps_the_others [] ["K10"]
+                    "leases of one process are one row, one lock or one session";
+            }
             integrity {
                 int01_chain_is_as_it_is_written_down [] ["I1"]
                     "a layout of one's own, which nobody else can recompute";

@@ -11,6 +11,7 @@ mod handover;
 mod idempotency;
 mod integrity;
 mod judgement;
+mod keeper;
 mod limits;
 mod partitions;
 mod payload;
@@ -48,6 +49,11 @@ pub const UNTESTED: &[(&str, &str)] = &[
     ("U1", "what an error proves shows only where the engine fails: the backend's own fault tests"),
     ("U4", "retries within the library show only where the engine fails: the backend's own fault tests"),
     ("I3", "not yet in force"),
+    ("K1", "trust is measured without a store: scenarios of `ledger-core` in virtual time"),
+    ("K5", "as K1"),
+    ("K6", "as K1, and a process that is stopped, in `ledger-memory/tests`"),
+    ("K7", "as K1"),
+    ("K11", "as K1, and a subscriber of `tracing`, in `ledger-memory/tests`"),
     ("S1", "what a store refuses at open is its engine's matter"),
     ("S3", "installing a schema is the backend's own door"),
     ("S5", "roles are the engine's matter"),

@@ -73,6 +73,7 @@ pub(crate) enum Bug {
     ClaimsUnknownToFate,
     FateOnlyUnderItsOwnGeneration,
     AbsentIsNever,
+    EarlierTenureStaysUndecided,
     ReadsWaitForTheLock,
     ReadsServedFromASnapshot,
     ReadStartsAfterThePosition,

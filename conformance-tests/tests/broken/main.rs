@@ -197,6 +197,44 @@ const ALL: &[Broken] = &[
         "requests",
     ),
     broken(Bug::RejectionsOfAnybody, "hnd05_shows_what_the_predecessor_tried_since", "rejections at first", "requests"),
+    broken(
+        Bug::RenewalTellsTheHeadOfTheLease,
+        "kep01_renews_and_appends_in_one_tenure",
+        "held after a renewal",
+        "takeover",
+    ),
+    broken(
+        Bug::GenerationNotCompared,
+        "kep02_takeover_ends_the_writer_at_the_first_refusal",
+        "an append after a takeover",
+        "reading",
+    ),
+    broken(
+        Bug::GenerationReusedAfterRelease,
+        "kep03_release_comes_after_what_was_in_flight",
+        "the generation",
+        "payload",
+    ),
+    broken(Bug::IdsNotLookedUp, "kep04_lost_answers_leave_each_append_once", "a replay", "takeover"),
+    broken(
+        Bug::EarlierTenureStaysUndecided,
+        "kep05_fate_settles_an_append_after_a_takeover",
+        "settled by its fate",
+        "takeover",
+    ),
+    broken(Bug::NotTakenAtExpiry, "kep06_waits_for_the_expiry", "", "append"),
+    broken(
+        Bug::LateReleaseEndsTheSuccessor,
+        "kep07_release_of_a_lost_writer_leaves_the_successor_alone",
+        "had ended before",
+        "append",
+    ),
+    broken(
+        Bug::GenerationSharedByAllPartitions,
+        "kep08_pool_loses_one_and_keeps_the_others",
+        "the generation of a first claim",
+        "reading",
+    ),
 ];
 
 async fn run(bug: Option<Bug>, keep: impl Fn(&conformance_tests::Case) -> bool) -> Report {

@@ -420,6 +420,9 @@ impl FencedLedger for Reference {
         });
         Ok(match entry {
             Some(entry) => Fate::Recorded(entry.clone()),
+            None if bug == Some(Bug::EarlierTenureStaysUndecided) && generation < part.standing.lease.generation => {
+                Fate::Undecided
+            }
             None if part.standing.has_visibly_ended(generation) => Fate::Never,
             None if passed && bug == Some(Bug::NeverByTheClockAlone) => Fate::Never,
             None if bug == Some(Bug::AbsentIsNever) => Fate::Never,

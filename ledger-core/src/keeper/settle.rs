@@ -1,0 +1,115 @@
+//! Settling an append whose answer stays out (K8).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::changes::State;
+use super::end::WriteError;
+use super::tenure::{Permit, Tenure, is_fencing, no_answer, within};
+use crate::{Append, Appended, Entry, Fate, LedgerError, Result};
+
+/// How an append ended that the writer was asked to settle.
+#[derive(Clone, Debug)]
+#[allow(clippy::exhaustive_enums, reason = "closed: K8 lists the answers")]
+pub enum Settled {
+    /// The store answered the append itself: it is in the log, once. [`replayed`](Appended::replayed) says whether an
+    /// earlier try had brought it there.
+    Appended {
+        /// The answer.
+        appended: Appended,
+        /// How often it was sent.
+        tries: u32,
+    },
+    /// It is in the log: told by [`fate`](crate::FencedLedger::fate), or by the refusal of a later try. The writer's
+    /// time has ended.
+    Landed {
+        /// Where it stands.
+        entry: Arc<Entry>,
+        /// How often it was sent.
+        tries: u32,
+    },
+    /// It is not in the log and can never come there under this generation: the tenure has visibly ended (U2).
+    Never {
+        /// How often it was sent.
+        tries: u32,
+    },
+    /// The budget is used up and nobody knows yet. Ask [`fate`](crate::FencedLedger::fate) later, or claim: then it
+    /// is final. Never send the events under another id before that.
+    Undecided {
+        /// The last try whose outcome is unknown.
+        last: LedgerError,
+        /// How often it was sent.
+        tries: u32,
+    },
+}
+
+pub(super) async fn settle(
+    tenure: &Arc<Tenure>,
+    permit: Permit,
+    append: &Append,
+    budget: Duration,
+) -> Result<Settled, WriteError> {
+    let ground = &tenure.ground;
+    let deadline = ground.clock.now().after(budget);
+    let mut tries = 0;
+    // The last try that may have been written; once there was one, no later refusal proves that it was not.
+    let mut unknown: Option<LedgerError> = None;
+    loop {
+        let mut last = None;
+        if permit.may_send() {
+            tries += 1;
+            let again = bug!(ground.terms, NewIdOnTheSecondTry) && tries > 1;
+            let sent = if again { Append::new(append.events().clone())? } else { append.clone() };
+            let until = ground.clock.now().after(ground.terms.try_for).min(deadline);
+            match within(&*ground.clock, until, permit.send(&sent)).await {
+                Some(Ok(appended)) => return Ok(Settled::Appended { appended, tries }),
+                Some(Err(error @ LedgerError::Unknown(_))) => unknown = Some(error),
+                Some(Err(LedgerError::Rejected(refused))) if is_fencing(refused.reason) => match &refused.earlier {
+                    Some(entry) => return Ok(Settled::Landed { entry: entry.clone(), tries }),
+                    // Whether an earlier try can still land is not the refusal's to say (J3).
+                    None if unknown.is_some() => {}
+                    None => return Err(WriteError::Ledger(LedgerError::Rejected(refused))),
+                },
+                // A conflict and a used id stay: positions only rise and ids are kept, so no earlier try can land
+                // after this, and had one landed, the answer would be its replay (J1).
+                Some(Err(error @ (LedgerError::Rejected(_) | LedgerError::Invalid(_)))) => {
+                    return Err(WriteError::Ledger(error));
+                }
+                Some(Err(error)) => last = Some(error),
+                None => unknown = Some(no_answer("an append was not answered in its time")),
+            }
+        } else if unknown.is_none() {
+            let State::Ended(end) = tenure.state() else { continue };
+            return Err(WriteError::Ended(end));
+        }
+        if !permit.may_send() && unknown.is_some() {
+            let lease = tenure.lease();
+            let asked = ground.ledger.fate(&lease.partition, append.id(), lease.generation);
+            match within(&*ground.clock, deadline, asked).await {
+                Some(Ok(Fate::Recorded(entry))) => return Ok(Settled::Landed { entry, tries }),
+                Some(Ok(Fate::Never)) => return Ok(Settled::Never { tries }),
+                Some(Ok(Fate::Undecided)) if bug!(ground.terms, UndecidedIsNever) => {
+                    return Ok(Settled::Never { tries });
+                }
+                Some(Ok(Fate::Undecided) | Err(_)) | None => {}
+            }
+        }
+        let now = ground.clock.now();
+        if now >= deadline {
+            if let Some(last) = unknown {
+                return Ok(Settled::Undecided { last, tries });
+            }
+            if let Some(error) = last {
+                return Err(WriteError::Ledger(error));
+            }
+        }
+        ground.clock.sleep_until(now.after(ground.terms.pause()).min(deadline)).await;
+    }
+}
+
+/// An append that could not even be made again, which only a keeper with a bug tries.
+impl From<crate::Invalid> for WriteError {
+    fn from(invalid: crate::Invalid) -> Self {
+        Self::Ledger(invalid.into())
+    }
+}

@@ -1,0 +1,419 @@
+//! One tenure: what writers, driver and signals share, and every step that its state can take.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
+
+use super::changes::{Change, Feed, State};
+use super::clock::{LocalClock, Moment};
+use super::counts::Counters;
+use super::end::{End, Loss, WriteError};
+use super::terms::Terms;
+use super::trust::{Trust, has_ended, trusted_until};
+use crate::{
+    Append, Appended, Claimed, Digest, Failure, FailureKind, FencedLedger, Lease, LedgerError, Position, Reason,
+    Released, Renewal, Result,
+};
+
+/// The store, the clock and what one keeper or pool has for all of its tenures.
+#[derive(Clone, Debug)]
+pub(super) struct Ground {
+    pub(super) ledger: Arc<dyn FencedLedger>,
+    pub(super) clock: Arc<dyn LocalClock>,
+    pub(super) terms: Terms,
+    pub(super) counters: Arc<Counters>,
+    pub(super) feed: Feed,
+}
+
+#[derive(Debug)]
+pub(super) struct Tenure {
+    pub(super) ground: Ground,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    lease: Lease,
+    /// Until when the lease is trusted.
+    until: Moment,
+    state: State,
+    /// Appends, settlements and renewals that have begun and not ended.
+    in_flight: usize,
+    /// Nothing was in flight any more and the release was sent: no renewal after this.
+    releasing: bool,
+    /// The newest entry that the store has acknowledged to this tenure.
+    acknowledged: (Position, Digest),
+    /// What went wrong with renewals since the last grant.
+    trouble: Option<LedgerError>,
+    wakers: Vec<Waker>,
+}
+
+/// A renewal that was begun.
+pub(super) struct Attempt {
+    pub(super) permit: Permit,
+    pub(super) lease: Lease,
+    pub(super) sent: Moment,
+    pub(super) until: Moment,
+    acknowledged: (Position, Digest),
+}
+
+impl Tenure {
+    /// A tenure that begins with a grant; `None` where its trust is over before it began.
+    pub(super) fn begin(ground: Ground, sent: Moment, claimed: Claimed) -> Option<Arc<Self>> {
+        let now = ground.clock.now();
+        let granted = claimed.lease.expires_at.since(claimed.judged.time);
+        let until = trusted_until(&ground.terms, sent, now, granted);
+        if has_ended(&ground.terms, until, now) {
+            return None;
+        }
+        let inner = Inner {
+            lease: claimed.lease,
+            until,
+            state: State::Held,
+            in_flight: 0,
+            releasing: false,
+            acknowledged: (claimed.head, claimed.chain),
+            trouble: None,
+            wakers: Vec::new(),
+        };
+        ground.counters.lock().claims += 1;
+        let tenure = Self { ground, inner: Mutex::new(inner) };
+        tenure.with(|inner| tenure.tell(inner, now));
+        Some(Arc::new(tenure))
+    }
+
+    pub(super) fn lease(&self) -> Lease {
+        self.with(|inner| inner.lease.clone())
+    }
+
+    /// The state, after a look at the clock.
+    pub(super) fn state(&self) -> State {
+        self.with(|inner| {
+            self.look(inner);
+            inner.state.clone()
+        })
+    }
+
+    pub(super) fn trust(&self) -> Trust {
+        self.with(|inner| {
+            let now = self.look(inner);
+            let ended = matches!(inner.state, State::Ended(_));
+            Trust { until: inner.until, left: if ended { Duration::ZERO } else { inner.until.since(now) } }
+        })
+    }
+
+    /// Lets an append begin, and tells how much of the trust is left.
+    pub(super) fn admit(self: &Arc<Self>) -> Result<(Permit, Duration), WriteError> {
+        let admitted = self.with(|inner| {
+            let now =
+                if bug!(self.ground.terms, AsksTheStoreFirst) { self.ground.clock.now() } else { self.look(inner) };
+            match &inner.state {
+                State::Held => {}
+                State::Draining if bug!(self.ground.terms, AppendsWhileDraining) => {}
+                State::Draining => return Err(WriteError::Draining),
+                State::Ended(end) => return Err(WriteError::Ended(end.clone())),
+            }
+            inner.in_flight += 1;
+            Ok(inner.until.since(now))
+        });
+        let mut counts = self.ground.counters.lock();
+        match admitted {
+            Ok(left) => {
+                counts.append(left);
+                drop(counts);
+                Ok((Permit(self.clone()), left))
+            }
+            Err(error) => {
+                counts.not_sent += 1;
+                Err(error)
+            }
+        }
+    }
+
+    /// Begins a renewal, unless the tenure has ended or is being released.
+    pub(super) fn begin_renewal(self: &Arc<Self>) -> Option<Attempt> {
+        let (lease, sent, until, acknowledged) = self.with(|inner| {
+            let sent =
+                if bug!(self.ground.terms, AsksTheStoreFirst) { self.ground.clock.now() } else { self.look(inner) };
+            let over = matches!(inner.state, State::Ended(_)) || inner.releasing;
+            if over && !self.renews_all_the_same(inner) {
+                return None;
+            }
+            inner.in_flight += 1;
+            // Should the time run out before there is an answer, this is why.
+            inner.trouble = Some(no_answer("a renewal was sent and not answered"));
+            Some((inner.lease.clone(), sent, inner.until, inner.acknowledged))
+        })?;
+        Some(Attempt { permit: Permit(self.clone()), lease, sent, until, acknowledged })
+    }
+
+    /// Takes in how a renewal ended.
+    pub(super) fn end_renewal(&self, attempt: &Attempt, outcome: Result<Renewal>) {
+        let terms = &self.ground.terms;
+        self.with(|inner| {
+            // What is answered too late changes nothing: an end is final, whatever the store says afterwards.
+            let now = if bug!(terms, RenewalRevives) { self.ground.clock.now() } else { self.look(inner) };
+            if matches!(inner.state, State::Ended(_)) {
+                return;
+            }
+            match outcome {
+                Ok(renewal) => {
+                    self.ground.counters.lock().renewals += 1;
+                    let (known, head) = (attempt.acknowledged, (renewal.head, renewal.chain));
+                    let went_back = head.0 < known.0 || (head.0 == known.0 && head.1 != known.1);
+                    if went_back && !bug!(terms, StoreThatWentBackIsTrusted) {
+                        self.end(inner, End::Lost(Loss::WentBack { acknowledged: known, head }), now);
+                        return;
+                    }
+                    inner.until = trusted_until(terms, attempt.sent, now, renewal.remaining);
+                    inner.lease = renewal.lease;
+                    inner.trouble = None;
+                    tracing::debug!(partition = %inner.lease.partition, left = ?inner.until.since(now), "renewed");
+                    self.look(inner);
+                }
+                Err(LedgerError::Rejected(rejection)) => {
+                    self.end(inner, End::Lost(Loss::Refused(rejection)), now);
+                }
+                Err(error) => {
+                    self.ground.counters.lock().renewals_failed += 1;
+                    tracing::debug!(partition = %inner.lease.partition, %error, "a renewal failed");
+                    if bug!(terms, UnknownIsALoss) {
+                        self.end(inner, End::Lost(Loss::Unrenewed(error.clone())), now);
+                    }
+                    inner.trouble = Some(error);
+                }
+            }
+        });
+    }
+
+    /// When the driver has to look again: at its next renewal, at the latest when the trust ends.
+    pub(super) fn next_look(&self, renewal: Moment) -> Moment {
+        self.with(|inner| {
+            let idle = inner.releasing && !self.renews_all_the_same(inner);
+            if idle { inner.until } else { inner.until.min(renewal) }
+        })
+    }
+
+    /// Stops new appends, lets those in flight end, and releases. Dropped half-way it leaves the tenure draining.
+    pub(super) async fn release(&self) -> Result<Released> {
+        let terms = &self.ground.terms;
+        let done = self.with(|inner| {
+            let now = self.look(inner);
+            match &inner.state {
+                State::Held => {
+                    inner.state = State::Draining;
+                    self.tell(inner, now);
+                }
+                State::Draining => {}
+                State::Ended(end) => {
+                    if let End::Released(released) = &**end {
+                        return Some(released.clone());
+                    }
+                }
+            }
+            None
+        });
+        if let Some(released) = done {
+            return Ok(released);
+        }
+        let lease = self.when(|inner| {
+            let drained = inner.in_flight == 0 || bug!(terms, ReleaseBeforeTheDrain);
+            inner.releasing |= drained;
+            drained.then(|| inner.lease.clone())
+        });
+        let lease = lease.await;
+        let released = self.ground.ledger.release(&lease).await?;
+        self.finish(End::Released(released.clone()));
+        Ok(released)
+    }
+
+    /// Ends the tenure, if it has not ended.
+    pub(super) fn finish(&self, end: End) {
+        self.with(|inner| {
+            let now = self.look(inner);
+            self.end(inner, end, now);
+        });
+    }
+
+    /// Ends when the tenure has ended, as soon as somebody has noticed.
+    pub(super) async fn noticed_end(&self) -> Arc<End> {
+        self.when(|inner| match &inner.state {
+            State::Ended(end) => Some(end.clone()),
+            _ => None,
+        })
+        .await
+    }
+
+    /// Ends when the tenure has ended, and sees to it by a timer of its own.
+    pub(super) async fn ended(&self) -> Arc<End> {
+        loop {
+            let timer = self.ground.clock.sleep_until(self.trust().until);
+            match select(pin!(self.noticed_end()), timer).await {
+                Either::Left((end, _)) => return end,
+                Either::Right(_) => {
+                    self.state();
+                }
+            }
+        }
+    }
+
+    /// Takes in the answer to an append.
+    fn answered(&self, answer: &Result<Appended>) {
+        self.with(|inner| match answer {
+            Ok(appended) if appended.entry.last > inner.acknowledged.0 => {
+                inner.acknowledged = (appended.entry.last, appended.entry.chain);
+            }
+            Err(LedgerError::Rejected(rejection))
+                if is_fencing(rejection.reason) && !bug!(self.ground.terms, RefusalIsNoEnd) =>
+            {
+                self.end(inner, End::Lost(Loss::Refused(rejection.clone())), self.ground.clock.now());
+            }
+            _ => {}
+        });
+    }
+
+    /// Looks at the clock; where the trust has run out, the tenure ends.
+    fn look(&self, inner: &mut Inner) -> Moment {
+        let now = self.ground.clock.now();
+        let goes_on = bug!(self.ground.terms, GoesOnWhileUnknown) && inner.trouble.is_some();
+        if has_ended(&self.ground.terms, inner.until, now) && !goes_on {
+            let loss = inner.trouble.take().map_or(Loss::Expired, Loss::Unrenewed);
+            self.end(inner, End::Lost(loss), now);
+        }
+        now
+    }
+
+    /// Ends the tenure, if it has not ended: the first end stays.
+    fn end(&self, inner: &mut Inner, end: End, now: Moment) {
+        if matches!(inner.state, State::Ended(_)) {
+            return;
+        }
+        let mut counts = self.ground.counters.lock();
+        match &end {
+            End::Released(_) => counts.releases += 1,
+            End::Abandoned => counts.abandoned += 1,
+            End::Lost(_) if bug!(self.ground.terms, LossesAreNotCounted) => {}
+            End::Lost(loss) => counts.loss(loss),
+        }
+        drop(counts);
+        inner.state = State::Ended(Arc::new(end));
+        self.tell(inner, now);
+    }
+
+    fn tell(&self, inner: &Inner, at: Moment) {
+        let lease = &inner.lease;
+        let (partition, generation) = (lease.partition.clone(), lease.generation);
+        match &inner.state {
+            State::Held => tracing::info!(%partition, %generation, "claimed"),
+            State::Draining => tracing::debug!(%partition, %generation, "draining"),
+            State::Ended(end) => match &**end {
+                End::Lost(loss) => tracing::warn!(%partition, %generation, reason = loss.as_str(), %loss, "lost"),
+                end => tracing::info!(%partition, %generation, %end, "ended"),
+            },
+        }
+        if bug!(self.ground.terms, EndsAreNotTold) && matches!(inner.state, State::Ended(_)) {
+            return;
+        }
+        let state = inner.state.clone();
+        self.ground.feed.tell(&Change { partition, generation, acquisition: lease.acquisition, state, at });
+    }
+
+    /// Two bugs of drivers that do not know when to stop.
+    fn renews_all_the_same(&self, inner: &Inner) -> bool {
+        let abandoned = matches!(&inner.state, State::Ended(end) if matches!(**end, End::Abandoned));
+        let mut renews = bug!(self.ground.terms, RenewsAfterTheRelease) && inner.releasing;
+        renews |= bug!(self.ground.terms, RenewsAfterTheDrop) && abandoned;
+        renews
+    }
+
+    /// Ends when `ready` has a value.
+    async fn when<T>(&self, mut ready: impl FnMut(&mut Inner) -> Option<T>) -> T {
+        poll_fn(|cx| {
+            let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+            match ready(&mut inner) {
+                Some(value) => Poll::Ready(value),
+                None => {
+                    if !inner.wakers.iter().any(|waker| waker.will_wake(cx.waker())) {
+                        inner.wakers.push(cx.waker().clone());
+                    }
+                    Poll::Pending
+                }
+            }
+        })
+        .await
+    }
+
+    /// A step under the lock; whoever waits for something looks again after it.
+    fn with<T>(&self, step: impl FnOnce(&mut Inner) -> T) -> T {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = (std::mem::discriminant(&inner.state), inner.in_flight, inner.until);
+        let value = step(&mut inner);
+        let changed = before != (std::mem::discriminant(&inner.state), inner.in_flight, inner.until);
+        let wakers = if changed { std::mem::take(&mut inner.wakers) } else { Vec::new() };
+        drop(inner);
+        wakers.into_iter().for_each(Waker::wake);
+        value
+    }
+}
+
+/// Something in flight, which a release waits for. Dropping it is its end.
+#[derive(Debug)]
+pub(super) struct Permit(Arc<Tenure>);
+
+impl Permit {
+    /// Sends an append, and takes in the answer.
+    pub(super) async fn send(&self, append: &Append) -> Result<Appended> {
+        let lease = self.0.lease();
+        let answer = self.0.ground.ledger.append(&lease, append).await;
+        self.0.answered(&answer);
+        answer
+    }
+
+    /// Whether what is in flight may be sent again: while the trust lasts, also during a drain.
+    pub(super) fn may_send(&self) -> bool {
+        !matches!(self.0.state(), State::Ended(_)) || bug!(self.0.ground.terms, SettlesByAppendingWithoutTrust)
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.0.with(|inner| inner.in_flight -= 1);
+    }
+}
+
+/// What a future gives by `moment`; it is polled at least once.
+pub(super) async fn within<T>(clock: &dyn LocalClock, moment: Moment, future: impl Future<Output = T>) -> Option<T> {
+    match select(pin!(future), clock.sleep_until(moment)).await {
+        Either::Left((value, _)) => Some(value),
+        Either::Right(_) => None,
+    }
+}
+
+/// A call that may have done its work, and gave no answer in its time.
+pub(super) fn no_answer(detail: &str) -> LedgerError {
+    LedgerError::Unknown(Failure::new(FailureKind::Unavailable, detail))
+}
+
+/// Whether a reason is about the right to write: for any append under this lease the answer would be the same.
+pub(super) fn is_fencing(reason: Reason) -> bool {
+    match reason {
+        Reason::NeverClaimed
+        | Reason::Diverged
+        | Reason::StaleGeneration
+        | Reason::UnknownGeneration
+        | Reason::WrongAcquisition
+        | Reason::WrongHolder
+        | Reason::Released
+        | Reason::Expired => true,
+        Reason::AppendIdReused
+        | Reason::PositionConflict
+        | Reason::AcquisitionSpent
+        | Reason::ObservationOutdated
+        | Reason::Held
+        | Reason::GenerationExhausted => false,
+    }
+}

@@ -1,0 +1,206 @@
+//! A world for one scenario: a ledger, two clocks that are moved by hand, and an executor that runs until all stand
+//! still. Nothing in it waits for real time.
+
+use std::cell::RefCell;
+use std::fmt::Debug;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_executor::{LocalPool, LocalSpawner};
+use futures_util::future::BoxFuture;
+use futures_util::task::LocalSpawnExt;
+
+use super::Bug;
+use super::ledger::{Fault, ScriptedLedger, gate};
+use crate::keeper::{Driver, End, Keeper, LocalClock, Loss, ManualLocalClock, Moment, State, Terms, Wait, Writer};
+use crate::{
+    Append, FencedLedger, Holder, LedgerError, ManualClock, NewEvent, Note, Observation, PartitionId, Reason, Ttl,
+};
+
+/// How a scenario ends: what was expected, and what was seen.
+pub(super) type Outcome = Result<(), String>;
+
+pub(super) struct World {
+    pub(super) ledger: Arc<ScriptedLedger>,
+    pub(super) local: ManualLocalClock,
+    pub(super) jobs: PartitionId,
+    pub(super) bug: Option<Bug>,
+    store: ManualClock,
+    executor: LocalPool,
+    spawner: LocalSpawner,
+}
+
+/// The local clock. A keeper with a bug may wait for a moment that is over, again and again: it must not stop the
+/// test's own time by that, so no timer of its fires at once.
+#[derive(Debug)]
+pub(super) struct KeepersClock {
+    clock: ManualLocalClock,
+    never_at_once: bool,
+}
+
+impl LocalClock for KeepersClock {
+    fn now(&self) -> Moment {
+        self.clock.now()
+    }
+
+    fn sleep_until(&self, moment: Moment) -> BoxFuture<'static, ()> {
+        let earliest = if self.never_at_once { self.now().after(ms(1)) } else { moment };
+        self.clock.sleep_until(moment.max(earliest))
+    }
+}
+
+/// What a task gave, when it has ended.
+pub(super) struct Slot<T>(Rc<RefCell<Option<T>>>);
+
+impl<T> Slot<T> {
+    pub(super) fn take(&self, what: &str) -> Result<T, String> {
+        self.0.borrow_mut().take().ok_or_else(|| format!("expected that {what} ends; it has not"))
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.borrow().is_none()
+    }
+}
+
+pub(super) fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+pub(super) fn at(millis: u64) -> Moment {
+    Moment::from_start(ms(millis))
+}
+
+pub(super) fn append() -> Append {
+    Append::new([NewEvent::of("noted", &1).expect("a number is JSON")]).expect("one small event is an append")
+}
+
+pub(super) fn equal<T: PartialEq + Debug>(what: &str, seen: T, expected: T) -> Outcome {
+    if seen == expected { Ok(()) } else { Err(format!("expected {what}: {expected:?}; seen: {seen:?}")) }
+}
+
+pub(super) fn ensure(holds: bool, expected: &str, seen: impl Debug) -> Outcome {
+    if holds { Ok(()) } else { Err(format!("expected {expected}; seen: {seen:?}")) }
+}
+
+impl World {
+    pub(super) fn new(bug: Option<Bug>) -> Self {
+        let (store, local, executor) = (ManualClock::default(), ManualLocalClock::default(), LocalPool::new());
+        let ledger = Arc::new(ScriptedLedger::new(store.clone(), local.clone()));
+        let jobs = PartitionId::new("jobs").expect("a name");
+        let spawner = executor.spawner();
+        Self { ledger, local, jobs, bug, store, executor, spawner }
+    }
+
+    /// TTL 3 s, so: margin 300 ms, a renewal every second, a try of 500 ms, and 125 ms after one that failed.
+    pub(super) fn terms(&self) -> Terms {
+        Terms { bug: self.bug, ..Terms::new(Ttl::from_millis(3_000).expect("a TTL")) }
+    }
+
+    pub(super) fn keeper(&self, name: &str) -> Keeper {
+        let holder = Holder::new(name).expect("a name");
+        let keeper = Keeper::new(self.ledger.clone(), self.jobs.clone(), holder, self.terms());
+        keeper.expect("the usual terms").with_clock(self.clock())
+    }
+
+    /// The local clock, as a keeper or pool gets it.
+    pub(super) fn clock(&self) -> KeepersClock {
+        KeepersClock { clock: self.local.clone(), never_at_once: self.bug.is_some() }
+    }
+
+    /// Begins something.
+    pub(super) fn start<T: 'static>(&mut self, future: impl Future<Output = T> + 'static) -> Slot<T> {
+        let slot = Rc::new(RefCell::new(None));
+        let inner = slot.clone();
+        let task = async move {
+            let value = future.await;
+            *inner.borrow_mut() = Some(value);
+        };
+        self.spawner.spawn_local(task).expect("the executor is there");
+        self.run();
+        Slot(slot)
+    }
+
+    /// Lets everything go on until it waits.
+    pub(super) fn run(&mut self) {
+        self.executor.run_until_stalled();
+    }
+
+    /// Lets time pass, with everything running: in steps of 25 ms.
+    pub(super) fn pass(&mut self, millis: u64) {
+        for _ in 0..millis / 25 {
+            self.suspend(25);
+            self.run();
+        }
+    }
+
+    /// Lets time pass with nothing running: the process is stopped, or the machine sleeps.
+    pub(super) fn suspend(&mut self, millis: u64) {
+        self.store.advance(ms(millis));
+        self.local.advance(ms(millis));
+    }
+
+    /// Claims, and lets the driver run.
+    pub(super) fn hold(&mut self, keeper: &Keeper) -> Result<(Writer, Slot<Arc<End>>), String> {
+        let (writer, driver) = self.claim(keeper)?;
+        Ok((writer, self.start(driver)))
+    }
+
+    pub(super) fn claim(&mut self, keeper: &Keeper) -> Result<(Writer, Driver), String> {
+        let keeper = keeper.clone();
+        let claimed = self.start(async move { keeper.claim(Wait::No).await });
+        claimed.take("a claim")?.map_err(|error| format!("expected that the claim is granted: {error}"))
+    }
+
+    /// A fault that lasts until the gate is opened.
+    pub(super) fn gate(
+        &self,
+        what: &'static str,
+        fault: fn(futures_channel::oneshot::Receiver<()>) -> Fault,
+    ) -> futures_channel::oneshot::Sender<()> {
+        let (open, fault) = gate(fault);
+        self.ledger.fault(what, &self.jobs, fault);
+        open
+    }
+
+    /// So many faults, one after the other.
+    pub(super) fn faults(&self, what: &'static str, times: usize, fault: fn() -> Fault) {
+        for _ in 0..times {
+            self.ledger.fault(what, &self.jobs, fault());
+        }
+    }
+
+    /// Ends the tenure as an operator.
+    pub(super) fn operator_ends(&mut self, writer: &Writer) -> Outcome {
+        let (ledger, lease) = (self.ledger.clone(), writer.lease());
+        let note = Note::new("a test").expect("a note");
+        let ended = self
+            .start(async move { ledger.end_tenure(&lease.partition, Observation::of(&lease), &note).await })
+            .take("an operator's step")?;
+        ended.map(drop).map_err(|error| format!("expected that the operator ends the tenure: {error}"))
+    }
+
+    pub(super) fn now(&self) -> Moment {
+        self.local.now()
+    }
+}
+
+/// Demands that a writer has been lost for a reason.
+pub(super) fn expect_lost(writer: &Writer, reason: &str) -> Outcome {
+    match writer.state() {
+        State::Ended(end) => match &*end {
+            End::Lost(loss) if loss.as_str() == reason => Ok(()),
+            other => Err(format!("expected a loss, {reason}; seen: {other}")),
+        },
+        other => Err(format!("expected a loss, {reason}; seen: {other:?}")),
+    }
+}
+
+/// The reason of a refusal that ended something.
+pub(super) fn refused_as(end: &End) -> Option<Reason> {
+    match end {
+        End::Lost(Loss::Refused(rejection)) => Some(rejection.reason),
+        End::Lost(Loss::Unrenewed(LedgerError::Rejected(rejection))) => Some(rejection.reason),
+        _ => None,
+    }
+}
