@@ -1,137 +1,27 @@
 //! A server of one's own.
 
+mod options;
+mod replication;
+
 use std::collections::BTreeMap;
-use std::env;
 use std::fs;
-use std::io::{ErrorKind, Write};
-use std::os::unix::ffi::OsStrExt;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
 
-use crate::client::server_message;
 use crate::supervisor::Supervisor;
 use crate::user::User;
-use crate::{Client, ENV_FOLDER, ENV_URL, Error, Installation, Proxy, Wanted};
+use crate::{Client, ENV_URL, Error, Installation, Proxy, Wanted};
+
+pub use options::Options;
 
 const SUPERUSER: &str = "postgres";
 const DATABASE: &str = "postgres";
 const SOCKET: &str = ".s.PGSQL.5432";
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// What server is wanted, to be started with [`start`](Self::start).
-///
-/// The cluster is UTF-8 with the C locale. Its settings are PostgreSQL's own, fsync on among them, except for: no TCP,
-/// `max_connections = 200`, the log on standard error, and `dynamic_shared_memory_type = mmap` (POSIX segments would outlive a SIGKILL
-/// in `/dev/shm`).
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Options {
-    pub(crate) wanted: Wanted,
-    settings: BTreeMap<String, String>,
-    parent: Option<PathBuf>,
-    in_memory: bool,
-    own_initdb: bool,
-}
-
-impl Options {
-    /// A server of the wanted version.
-    pub fn new(wanted: Wanted) -> Self {
-        Self { wanted, settings: BTreeMap::new(), parent: None, in_memory: false, own_initdb: false }
-    }
-
-    /// A setting of `postgresql.conf`.
-    #[must_use]
-    pub fn set(mut self, name: &str, value: &str) -> Self {
-        self.settings.insert(name.to_owned(), value.to_owned());
-        self
-    }
-
-    /// Turns off `fsync`, `synchronous_commit` and `full_page_writes`: for tests in which nothing depends on durability. Not for
-    /// benchmarks, nor for tests that crash the server.
-    #[must_use]
-    pub fn without_fsync(self) -> Self {
-        self.set("fsync", "off").set("synchronous_commit", "off").set("full_page_writes", "off")
-    }
-
-    /// The parent of the throw-away folder, instead of [`ENV_FOLDER`], the system's folder for temporary files, or `/tmp`. The server's
-    /// user must be able to write there, and the path has to be short. What a benchmark measures depends on the disk: see
-    /// [`Server::is_in_memory`].
-    #[must_use]
-    pub fn folder(mut self, parent: impl Into<PathBuf>) -> Self {
-        self.parent = Some(parent.into());
-        self
-    }
-
-    /// [`without_fsync`](Self::without_fsync), and the folder in `/dev/shm` where that has a gigabyte to spare: the fastest start
-    /// (0.15 s), and the disk is left alone.
-    #[must_use]
-    pub fn in_memory(self) -> Self {
-        Self { in_memory: true, ..self.without_fsync() }
-    }
-
-    /// Runs `initdb` even where `fetch` has prepared a template. Servers copied from one template have the same system identifier.
-    #[must_use]
-    pub fn own_initdb(mut self) -> Self {
-        self.own_initdb = true;
-        self
-    }
-
-    /// Finds an installation and starts a server, ready for connections.
-    ///
-    /// [`Error::NotFound`] names the command that fetches one; [`Error::External`] where the environment gives a URL instead.
-    pub fn start(&self) -> Result<Server, Error> {
-        if crate::shared::external(self.wanted).is_some() {
-            return Err(Error::External);
-        }
-        self.start_from(&Installation::find(self.wanted)?)
-    }
-
-    /// [`start`](Self::start) with a known installation.
-    pub fn start_from(&self, installation: &Installation) -> Result<Server, Error> {
-        let server = self.prepare(installation, &format!("tpg-{}", crate::unique()))?;
-        server.initialise(!self.own_initdb)?;
-        server.start()?;
-        Ok(server)
-    }
-
-    /// A folder with its supervisor, without a cluster.
-    pub(crate) fn prepare(&self, installation: &Installation, name: &str) -> Result<Server, Error> {
-        let user = User::of_server();
-        let mut tried = String::new();
-        for parent in self.parents() {
-            let folder = parent.join(name);
-            if folder.join("p99").join(SOCKET).as_os_str().as_bytes().len() > 107 {
-                tried += &format!("\n    {}: too long", parent.display());
-            } else if let Some(supervisor) = Supervisor::start(&folder, installation, &user)? {
-                let state = State { supervisor, postmaster: None, settings: self.settings.clone() };
-                return Ok(Server {
-                    installation: installation.clone(),
-                    user,
-                    folder,
-                    state: Mutex::new(state),
-                    proxies: Mutex::new(0),
-                });
-            } else {
-                tried += &format!("\n    {}: cannot create {}", parent.display(), folder.display());
-            }
-        }
-        Err(Error::NoFolder { user: user.name, tried })
-    }
-
-    pub(crate) fn parents(&self) -> Vec<PathBuf> {
-        if let Some(parent) = self.parent.clone().or_else(|| env::var_os(ENV_FOLDER).map(PathBuf::from)) {
-            return vec![parent];
-        }
-        let memory = Path::new("/dev/shm");
-        // Containers often have 64 MB there, hardly more than an empty cluster.
-        let has_room = || rustix::fs::statvfs(memory).is_ok_and(|fs| fs.f_bavail.saturating_mul(fs.f_frsize) > 1 << 30);
-        let memory = (self.in_memory && has_room()).then(|| memory.to_owned());
-        memory.into_iter().chain([env::temp_dir(), "/tmp".into()]).collect()
-    }
-}
 
 /// How a server is to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -378,68 +268,6 @@ impl Server {
         self.processes().into_iter().try_for_each(|pid| self.signal(pid, rustix::process::Signal::CONT))
     }
 
-    /// Starts a standby that streams from this server, ready for reading, under this name (its `application_name` and its slot). With
-    /// the same installation, and the settings this server has now.
-    pub fn standby(&self, name: &str) -> Result<Self, Error> {
-        let options = {
-            let state = self.state();
-            let mut settings = state.settings.clone();
-            settings.remove("synchronous_standby_names");
-            let parent = self.folder.parent().map(Path::to_owned);
-            Options { settings, parent, ..Options::new(Wanted::Any) }
-        };
-        self.value(&format!("SELECT pg_create_physical_replication_slot('{name}', true) IS NOT NULL"))?;
-        let conninfo = format!("host={} user={SUPERUSER} application_name={name}", self.folder.display());
-        let options = options.set("primary_conninfo", &conninfo).set("primary_slot_name", name);
-        let standby = options.prepare(&self.installation, &format!("tpg-{}", crate::unique()))?;
-        standby.take_base_backup(self)?;
-        if !standby.state().supervisor.succeeds("standby")? {
-            return Err(standby.failed("making a standby"));
-        }
-        standby.start()?;
-        let streams = format!(
-            "SELECT count(*) FROM pg_stat_replication WHERE application_name = '{name}' AND state = 'streaming'"
-        );
-        if wait_until(PATIENCE, || Ok(self.value(&streams)? == "1"))? {
-            Ok(standby)
-        } else {
-            Err(standby.failed("streaming"))
-        }
-    }
-
-    /// Makes commits wait for these standbys (`synchronous_standby_names = 'FIRST n (names)'`), or for none, and waits until the server
-    /// counts them as synchronous.
-    ///
-    /// With an unreachable standby, commits then wait without end: that is the point.
-    pub fn set_synchronous(&self, names: &[&str]) -> Result<(), Error> {
-        let list =
-            if names.is_empty() { String::new() } else { format!("FIRST {} ({})", names.len(), names.join(", ")) };
-        self.set("synchronous_standby_names", &list)?;
-        self.reload()?;
-        let count = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'";
-        let done = wait_until(PATIENCE, || Ok(self.value(count)? == names.len().to_string()))?;
-        if done { Ok(()) } else { Err(self.failed("waiting for synchronous standbys")) }
-    }
-
-    /// Waits until this standby has replayed what the primary has written so far.
-    pub fn catch_up_with(&self, primary: &Self) -> Result<(), Error> {
-        let position = primary.value("SELECT pg_current_wal_lsn()")?;
-        let reached = format!("SELECT pg_last_wal_replay_lsn() >= '{position}'::pg_lsn");
-        let done = wait_until(PATIENCE, || Ok(self.value(&reached)? == "t"))?;
-        if done { Ok(()) } else { Err(Error::TimedOut(format!("replay of {position}"))) }
-    }
-
-    /// Makes this standby a primary and waits until it takes writes. The old primary is left alone.
-    pub fn promote(&self) -> Result<(), Error> {
-        let promoted = self.value("SELECT pg_promote(true, 60)")? == "t";
-        if promoted { Ok(()) } else { Err(self.failed("promoting the standby")) }
-    }
-
-    /// Whether this server is a standby.
-    pub fn is_standby(&self) -> Result<bool, Error> {
-        Ok(self.value("SELECT pg_is_in_recovery()")? == "t")
-    }
-
     /// Starts a proxy in front of this server; it ends with the value.
     pub fn proxy(&self) -> Result<Proxy, Error> {
         let number = {
@@ -497,42 +325,6 @@ impl Server {
 
     pub(crate) fn share(&self) -> Result<(), Error> {
         self.state().supervisor.share()
-    }
-
-    /// Fills the data folder from a running server, through the protocol: not every package has `pg_basebackup`.
-    fn take_base_backup(&self, primary: &Self) -> Result<(), Error> {
-        if !self.state().supervisor.succeeds("folder data")? {
-            return Err(self.failed("making a data folder"));
-        }
-        let parameters = [("user", SUPERUSER), ("replication", "true"), ("application_name", "test-postgres")];
-        let mut connection = Client::connect_with(&primary.socket(), &parameters)?;
-        connection.send("BASE_BACKUP (LABEL 'test-postgres', CHECKPOINT 'fast', WAL true, MANIFEST 'no')")?;
-        // It works in the data folder: should we be killed, the supervisor takes it for a process of the server and ends it.
-        let mut tar = self.user.command("tar", &self.folder);
-        tar.args(["-x", "-f", "-", "-C"])
-            .arg(self.data())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        let mut tar = tar.spawn().map_err(Error::io("starting tar"))?;
-        let mut archive = tar.stdin.take().expect("stdin is piped two lines above");
-        let mut archives = 0;
-        loop {
-            let (kind, body) = connection.message()?;
-            match (kind, body.first()) {
-                // Tablespaces would follow as further archives; a test's server has none.
-                (b'd', Some(b'n')) => archives += 1,
-                (b'd', Some(b'd')) if archives == 1 => {
-                    archive.write_all(&body[1..]).map_err(Error::io("unpacking a base backup"))?;
-                }
-                (b'E', _) => return Err(server_message(&body).into()),
-                (b'Z', _) => break,
-                _ => {}
-            }
-        }
-        drop(archive);
-        let status = tar.wait().map_err(Error::io("unpacking a base backup"))?;
-        if status.success() && archives == 1 { Ok(()) } else { Err(self.failed("unpacking a base backup")) }
     }
 
     fn write_settings(&self, settings: &BTreeMap<String, String>) -> Result<(), Error> {
