@@ -10,7 +10,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ledger_core::{
-    Generation, MAX_RECORD_KEYS, PartitionId, RecordSlot, RecordState, Refused, Rejection, RejectionRecord, Timestamp,
+    Generation, MAX_RECORD_KEYS, PartitionId, RecordSlot, RecordState, Refused, Rejection, RejectionRecord, Remark,
+    Timestamp,
 };
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -23,6 +24,10 @@ pub(crate) const FLUSH: Duration = Duration::from_millis(500);
 
 /// So many budgets are remembered; then all are forgotten and read again where they are needed.
 const MAX_BUDGETS: usize = 1_024;
+
+/// Budgets are forgotten too when their keys hold so many bytes of remarks: 64 MiB. Those of [`MAX_BUDGETS`] could be
+/// half a gigabyte.
+const MAX_KNOWN_REMARKS: usize = 64 * 1024 * 1024;
 
 /// So many records that could not be written wait for a better time.
 const MAX_OWED: usize = 256;
@@ -38,9 +43,19 @@ type Key = (PartitionId, RecordKey);
 pub(crate) struct Known {
     scope: i64,
     slots: HashMap<Key, u16>,
+    /// The bytes of the remarks in `slots`.
+    remarks: usize,
     /// The greatest slot.
     last: u16,
     has_overflow: bool,
+}
+
+impl Known {
+    fn insert(&mut self, key: Key, slot: u16) {
+        let (_, (.., remark)) = &key;
+        self.remarks += remark.as_ref().map_or(0, |remark| remark.as_str().len());
+        self.slots.insert(key, slot);
+    }
 }
 
 /// Repeats that are not written yet.
@@ -99,7 +114,8 @@ impl Evidence {
         for effect in effects {
             match effect {
                 Effect::Learn(budget, known) => {
-                    if state.known.len() >= MAX_BUDGETS {
+                    let remarks: usize = state.known.values().map(|known| known.remarks).sum();
+                    if state.known.len() >= MAX_BUDGETS || remarks >= MAX_KNOWN_REMARKS {
                         state.known.clear();
                     }
                     state.known.insert(budget, known);
@@ -226,12 +242,13 @@ pub(crate) fn store(
         columns.current_expires_at,
         columns.revision,
         at.as_micros(),
+        stored.and_then(|refused| refused.remark.as_ref()).map(Remark::as_str),
     ])?;
     known.last = number;
     if overflows {
         known.has_overflow = true;
     } else {
-        known.slots.insert(key, number);
+        known.insert(key, number);
     }
     effects.push(Effect::Learn(budget, known));
     Ok(if overflows { RecordState::Counted } else { RecordState::Stored })
@@ -270,7 +287,7 @@ fn look(connection: &Connection, scope: i64, budget: &Budget) -> Result<Known, T
         known.last = slot;
         match (partition, key) {
             (Some(partition), Some(key)) => {
-                known.slots.insert((partition, key), slot);
+                known.insert((partition, key), slot);
             }
             _ => known.has_overflow |= slot == RecordSlot::OVERFLOW,
         }
@@ -289,7 +306,8 @@ fn budget(rejection: &Rejection) -> Budget {
 }
 
 fn key(rejection: &Rejection, refused: &Refused) -> Key {
-    let key = (refused.operation, refused.reason, refused.holder.clone(), refused.generation);
+    let remark = refused.remark.clone();
+    let key = (refused.operation, refused.reason, refused.holder.clone(), refused.generation, remark);
     (rejection.partition.clone(), key)
 }
 

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use ledger_core::{
     AcquisitionId, AppendId, Digest, Entry, Generation, Holder, LedgerError, LedgerId, Note, Operation, PartitionId,
-    Position, Reason, RecordSlot, Refused, RejectionRecord, Revision, Standing, StoredLease, Timestamp, Ttl, Vacancy,
+    Position, Reason, RecordSlot, Refused, RejectionRecord, Remark, Revision, Standing, StoredLease, Timestamp, Ttl,
+    Vacancy,
 };
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
@@ -223,7 +224,7 @@ fn refused(fields: &mut Fields<'_>) -> Field<Option<Refused>> {
         fields.next += 6;
         return Ok(None);
     };
-    let (operation, reason, holder, generation) = key;
+    let (operation, reason, holder, generation, remark) = key;
     let acquisition = fields.uuid()?;
     let append = fields.optional_uuid()?;
     let current = match (fields.optional_text()?, fields.optional_uuid()?, fields.optional_integer()?) {
@@ -233,18 +234,20 @@ fn refused(fields: &mut Fields<'_>) -> Field<Option<Refused>> {
         _ => None,
     };
     let revision = Revision::new(fields.unsigned()?);
-    Ok(Some(Refused::new((operation, reason), (holder, generation, acquisition), append, current, revision)))
+    let refused = Refused::new((operation, reason), (holder, generation, acquisition), append, current, revision);
+    Ok(Some(refused.with_remark(remark)))
 }
 
 /// The key of a record beside its partition; `None` in an overflow record.
-pub(crate) type RecordKey = (Operation, Reason, Holder, Option<Generation>);
+pub(crate) type RecordKey = (Operation, Reason, Holder, Option<Generation>, Option<Remark>);
 
-/// Reads a record's key: four columns.
+/// Reads a record's key: five columns.
 pub(crate) fn key(fields: &mut Fields<'_>) -> Field<Option<RecordKey>> {
     let operation = fields.optional_text()?;
     let reason = fields.optional_text()?;
     let holder = fields.optional_text()?;
     let presented = fields.optional_integer()?;
+    let remark = fields.optional_text()?;
     let (Some(operation), Some(reason), Some(holder), Some(presented)) = (operation, reason, holder, presented) else {
         return Ok(None);
     };
@@ -253,7 +256,8 @@ pub(crate) fn key(fields: &mut Fields<'_>) -> Field<Option<RecordKey>> {
     let reason = Reason::from_name(reason).ok_or_else(|| unknown("reason", reason))?;
     let holder = checked("a holder", Holder::new(holder))?;
     let presented = if presented == 0 { None } else { Some(checked("a generation", Generation::new(presented))?) };
-    Ok(Some((operation, reason, holder, presented)))
+    let remark = remark.map(|text| checked("a remark", Remark::new(text))).transpose()?;
+    Ok(Some((operation, reason, holder, presented, remark)))
 }
 
 /// Slot, partition and key, from a row of `records_of_budget.sql`.

@@ -31,10 +31,10 @@ const COLUMNS: [(&str, &str); 21] = [
     ("partitions", "name"),
     (
         "records",
-        "scope generation slot partition_name operation reason holder presented acquisition append_id current_holder \
-         current_acquisition current_expires_at revision count first_at last_at",
+        "scope generation slot partition_name operation reason holder presented remark acquisition append_id \
+         current_holder current_acquisition current_expires_at revision count first_at last_at",
     ),
-    ("records_of_budget", "slot partition_name operation reason holder presented"),
+    ("records_of_budget", "slot partition_name operation reason holder presented remark"),
     ("schema", ""),
     ("schema_objects", "type name sql"),
     ("schema_version", "version"),

@@ -74,7 +74,8 @@ CREATE TABLE fenced_rejection (
     slot INTEGER NOT NULL,
     -- NULL in the overflow record of the never-claimed ones.
     partition_name TEXT,
-    -- The key: NULL in an overflow record. `presented` is 0 for a claim that saw the partition as never claimed.
+    -- The key, of which `remark` below is a part: NULL in an overflow record. `presented` is 0 for a claim that saw the
+    -- partition as never claimed.
     operation TEXT,
     reason TEXT,
     holder TEXT,
@@ -89,5 +90,8 @@ CREATE TABLE fenced_rejection (
     count INTEGER NOT NULL,
     first_at INTEGER NOT NULL,
     last_at INTEGER NOT NULL,
+    -- What the refused append wanted to have kept; NULL where it brought nothing, which is a key of its own. It may be
+    -- longer than all the rest, so it stands last: the rest is read without walking through it.
+    remark TEXT,
     PRIMARY KEY (scope, generation, slot)
 ) STRICT, WITHOUT ROWID;
