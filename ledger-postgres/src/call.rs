@@ -32,12 +32,12 @@ pub(crate) struct Function {
 /// The columns of the type `answer`.
 const ANSWER: usize = 25;
 
-pub(crate) const APPEND: Function = Function { name: "append", writes: Some(ANSWER), arguments: 13 };
+pub(crate) const APPEND: Function = Function { name: "append", writes: Some(ANSWER), arguments: 14 };
 pub(crate) const CLAIM: Function = Function { name: "claim", writes: Some(ANSWER), arguments: 8 };
 pub(crate) const RENEW: Function = Function { name: "renew", writes: Some(ANSWER), arguments: 7 };
 pub(crate) const RELEASE: Function = Function { name: "release", writes: Some(ANSWER), arguments: 6 };
 pub(crate) const END_TENURE: Function = Function { name: "end_tenure", writes: Some(ANSWER), arguments: 5 };
-pub(crate) const RECORD_REJECTION: Function = Function { name: "record_rejection", writes: Some(1), arguments: 14 };
+pub(crate) const RECORD_REJECTION: Function = Function { name: "record_rejection", writes: Some(1), arguments: 15 };
 pub(crate) const OBSERVE: Function = Function { name: "observe", writes: None, arguments: 1 };
 pub(crate) const FATE: Function = Function { name: "fate", writes: None, arguments: 3 };
 pub(crate) const READ: Function = Function { name: "read", writes: None, arguments: 5 };
@@ -234,7 +234,7 @@ mod tests {
     fn a_procedure_is_called_with_its_out_parameters() {
         let text = RECORD_REJECTION.prepared(&Schema::default(), Way::Procedure);
         assert!(
-            text.starts_with("call \"fenced_ledger\".record_rejection_and_commit($1, ") && text.ends_with("$14, null)")
+            text.starts_with("call \"fenced_ledger\".record_rejection_and_commit($1, ") && text.ends_with("$15, null)")
         );
     }
 }

@@ -1,6 +1,6 @@
 //! Appends inside a caller's own transaction: business tables and ledger in one commit.
 
-use ledger_core::{Append, Appended, Lease, Operation, Presented, RecordState, Refused, Rejection, Result};
+use ledger_core::{Append, Appended, Lease, Operation, Presented, RecordState, Refused, Rejection, Remark, Result};
 use sqlx::PgConnection;
 
 use crate::call::{self, Call, Value, Way};
@@ -67,6 +67,7 @@ impl PostgresLedger {
             Value::Text(Some(refused.reason.as_str())),
             Value::Text(Some(refused.holder.as_str())),
             Value::Big(Some(refused.generation.map_or(0, ledger_core::Generation::get))),
+            Value::Text(refused.remark.as_ref().map(Remark::as_str)),
             Value::Uuid(Some(refused.acquisition.as_uuid())),
             Value::Uuid(refused.append.map(|id| id.as_uuid())),
             Value::Text(holder),

@@ -7,7 +7,7 @@ use ledger_core::{
     Append, AppendId, Appended, Basis, Capability, Claim, Claimed, Description, Durability, Ended, EventKind, Expected,
     Failure, FailureKind, Fate, FencedLedger, Generation, Lease, LedgerError, LedgerId, Note, Observation, Operation,
     OwnEvent, Page, PageSize, PartitionId, PartitionPage, PartitionState, Position, Presented, Reason, RecordPage,
-    RecordSlot, RecordState, Rejection, Released, Renewal, Result, TenureEnd, Ttl, Vacancy,
+    RecordSlot, RecordState, Rejection, Released, Remark, Renewal, Result, TenureEnd, Ttl, Vacancy,
 };
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgRow};
@@ -161,6 +161,7 @@ pub(crate) fn append_call<'a>(
         texts(|event| event.kind.as_str()),
         texts(|event| event.payload.as_str()),
         texts(|event| event.metadata.as_str()),
+        Value::Text(append.remark().map(Remark::as_str)),
         Value::Bool(caller.is_none()),
         Value::Small(caller),
     ]);

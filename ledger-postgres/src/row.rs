@@ -9,7 +9,7 @@ use std::sync::Arc;
 use ledger_core::{
     AcquisitionId, AppendId, Current, Digest, Entry, Event, EventKind, Generation, Holder, Json, Judged, Lease,
     LedgerError, LedgerId, Note, Operation, PartitionId, Position, Reason, RecordSlot, RecordState, Refused,
-    RejectionRecord, Revision, TenureState, Timestamp, Ttl, Vacancy,
+    RejectionRecord, Remark, Revision, TenureState, Timestamp, Ttl, Vacancy,
 };
 use sqlx::postgres::{PgRow, PgValueFormat};
 use sqlx::{Row, ValueRef};
@@ -395,7 +395,7 @@ pub(crate) fn record(row: &PgRow) -> Field<RejectionRecord> {
     let operation = fields.optional_text()?;
     let refused = match operation {
         None => {
-            fields.next += 9;
+            fields.next += 10;
             None
         }
         Some(operation) => Some(refused(&mut fields, operation)?),
@@ -414,6 +414,7 @@ fn refused(fields: &mut Fields<'_>, operation: &str) -> Field<Refused> {
         0 => None,
         number => Some(checked("a generation", Generation::new(number))?),
     };
+    let remark = fields.optional_text()?.map(|text| checked("a remark", Remark::new(text))).transpose()?;
     let acquisition = fields.uuid()?;
     let append = fields.optional_uuid()?;
     let current_holder = fields.optional_text()?;
@@ -427,7 +428,7 @@ fn refused(fields: &mut Fields<'_>, operation: &str) -> Field<Refused> {
     };
     let revision = checked("a revision", u64::try_from(fields.integer()?))?;
     let presented = (holder, presented, acquisition);
-    Ok(Refused::new((operation, reason), presented, append, current, Revision::new(revision)))
+    Ok(Refused::new((operation, reason), presented, append, current, Revision::new(revision)).with_remark(remark))
 }
 
 #[cfg(test)]

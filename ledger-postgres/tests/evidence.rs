@@ -1,5 +1,5 @@
 //! Goal: evidence is bounded and its counts are exact whoever brings it at once (E3); its first record is durable before
-//! the answer (E2); repeats are not flushed, and never loosen a caller's transaction.
+//! the answer (E2); repeats are not flushed, and never loosen a caller's transaction; a remark is kept as it is (E1).
 
 mod common;
 
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use common::harness::Door;
 use common::{Place, Wanted, append, claim, holder, scale, seconds};
-use ledger_core::{FencedLedger, Lease, LedgerError, PageSize, RecordState};
+use ledger_core::{FencedLedger, Lease, LedgerError, MAX_REMARK_BYTES, PageSize, RecordSlot, RecordState, Remark};
 use ledger_postgres::PostgresLedger;
 use sqlx::{Executor, PgPool, Row};
 
@@ -124,7 +124,7 @@ async fn a_refusal_never_loosens_a_callers_transaction() {
             // Whoever says `p_own` and it is not so.
             let call =
                 "select * from fenced_ledger.append('p', 1, $1::text::uuid, 'a', gen_random_uuid(), null, '\\x00',
-                array['k'], array['1'], array['{}'], true, null, null)";
+                array['k'], array['1'], array['{}'], null, true, null, null)";
             for _ in 0..2 {
                 let row = sqlx::query(place.sql(call)).bind(lease.acquisition.to_string());
                 row.fetch_one(&mut session).await.expect("answered");
@@ -135,5 +135,54 @@ async fn a_refusal_never_loosens_a_callers_transaction() {
             session.execute(end).await.expect("ended");
         }
         place.drop().await;
+    }
+}
+
+/// As long as a remark may be, of characters that an engine, a protocol or a literal could take for its own.
+fn longest_remark() -> Remark {
+    let mut text = String::new();
+    for character in "'\"\\ \\x41 \\' $$ $1 %s -- ; é \u{a0} \u{1f692} ".chars().cycle() {
+        if text.len() + character.len_utf8() > MAX_REMARK_BYTES {
+            break;
+        }
+        text.push(character);
+    }
+    text.extend(std::iter::repeat_n('\'', MAX_REMARK_BYTES - text.len()));
+    Remark::new(text).expect("just at the limit")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_remark_comes_back_byte_for_byte_by_every_way_in() {
+    for wanted in Wanted::BOTH {
+        for door in [Door::Own, Door::Pool, Door::Simple] {
+            let place = Place::new(wanted).await;
+            let ledger = open(&place, door).await;
+            let lease = claim(&ledger, "p", "a", seconds(600)).await.lease;
+            ledger.release(&lease).await.expect("released");
+            let late = || append("late").remarking(longest_remark());
+            assert_eq!(record(ledger.append(&lease, &late()).await), RecordState::Stored);
+            assert_eq!(record(ledger.append(&lease, &append("late")).await), RecordState::Stored);
+            // Out of a caller's transaction it is the same key; with another holder it is one of its own.
+            let mut forged = lease.clone();
+            forged.holder = holder("z");
+            let mut session = place.shell().await;
+            for (by, state) in [(&lease, RecordState::Counted), (&forged, RecordState::Stored)] {
+                session.execute("begin").await.expect("begun");
+                let refused = ledger.append_in(&mut session, by, &late()).await.expect_err("released");
+                session.execute("rollback").await.expect("ended");
+                let carried = refused.rejection().expect("a refusal");
+                assert_eq!(ledger.record_rejection(carried).await.expect("kept"), state, "{wanted}, {door:?}");
+            }
+            // From a slot that no record has, as a page of one generation begins.
+            let start = Some(RecordSlot::new(Some(lease.generation), 0));
+            let found = ledger.rejections(Some(&lease.partition), start, PageSize::MAX).await.expect("read").records;
+            let seen: Vec<_> = found
+                .iter()
+                .map(|record| (record.count, record.refused.as_ref().and_then(|refused| refused.remark.clone())))
+                .collect();
+            let expected = [(2, Some(longest_remark())), (1, None), (1, Some(longest_remark()))];
+            assert_eq!(seen, expected, "{wanted}, {door:?}");
+            place.drop().await;
+        }
     }
 }

@@ -6,7 +6,7 @@ mod common;
 use common::{Place, Wanted, append_as, claim, holder, partition, seconds};
 use ledger_core::{
     AcquisitionId, AppendId, Claim, Event, FailureKind, FencedLedger, FencedLedgerExt, LedgerError, PageSize, Position,
-    Reason, RejectionRecord, Verification,
+    Reason, RejectionRecord, Remark, Verification,
 };
 use ledger_postgres::PostgresLedger;
 use sqlx::Executor;
@@ -26,7 +26,8 @@ async fn history(place: &Place, ledger: &PostgresLedger) -> (String, Vec<Event>,
     ledger.append(&first, &sent).await.expect("appended");
     assert!(ledger.append(&first, &sent).await.expect("appended").replayed);
     place.advance(std::time::Duration::from_secs(5)).await;
-    let late = append_as(AppendId::from_uuid(id(3)).expect("an id"), "late");
+    let remark = Remark::new("{\"said\": \"it's $$ \\\\x41 é\"}").expect("a remark");
+    let late = append_as(AppendId::from_uuid(id(3)).expect("an id"), "late").remarking(remark);
     let refused = ledger.append(&first, &late).await.expect_err("expired");
     assert_eq!(refused.rejection().map(|r| r.reason), Some(Reason::Expired));
     let observed = ledger.observe(&name).await.expect("observed").observation();
@@ -123,7 +124,7 @@ async fn a_writers_role_appends_by_the_judged_path_alone() {
             "update fenced_ledger.partition set generation = 9",
             "delete from fenced_ledger.log",
             "truncate fenced_ledger.rejection",
-            "select fenced_ledger.refuse(1, 'p', 1, 'Append', 'Expired', 'a', 1, null, null, null, null, null, 0, 0, false)",
+            "select fenced_ledger.refuse(1, 'p', 1, 'Append', 'Expired', 'a', 1, null, null, null, null, null, null, 0, 0, false)",
             "select fenced_ledger.assert_fresh(1, 1, 'p')",
             "create or replace function fenced_ledger.clock() returns bigint language sql as 'select 0::bigint'",
             "create table fenced_ledger.mine (x int)",
@@ -142,11 +143,33 @@ async fn a_writers_role_appends_by_the_judged_path_alone() {
             "'p', 4, A, 'a', A, null, '\\x00', array['x', 'y'], array['{}'], array['{}', '{}']",
         ] {
             let arguments = forbidden.replace("A,", "'00000000-0000-7000-8000-000000000001',");
-            let call = format!("select * from fenced_ledger.append({arguments}, true, null, null)");
+            let call = format!("select * from fenced_ledger.append({arguments}, null, true, null, null)");
             let refused = shell.execute(sqlx::raw_sql(place.sql(&call))).await.expect_err(forbidden);
             let code = refused.as_database_error().and_then(|found| found.code().map(|code| code.into_owned()));
             assert_eq!(code.as_deref(), Some("22023"), "{forbidden}: {refused}");
         }
+        // A remark that the library would not read is not kept either; of a short one with any letters it is.
+        let refused = |remark: &str| {
+            format!(
+                "select * from fenced_ledger.append('p', 1, gen_random_uuid(), 'a', gen_random_uuid(), null, '\\x00',
+                    array['k'], array['1'], array['{{}}'], {remark}, true, null, null)"
+            )
+        };
+        for forbidden in ["repeat('x', 2049)", "repeat('é', 1025)", "''", "E'a\\nb'", "U&'a\\0085b'"] {
+            let call = refused(forbidden);
+            let answer = shell.execute(sqlx::raw_sql(place.sql(&call))).await.expect_err(forbidden);
+            let code = answer.as_database_error().and_then(|found| found.code().map(|code| code.into_owned()));
+            assert_eq!(code.as_deref(), Some("23514"), "{forbidden}: {answer}");
+        }
+        for kept in ["repeat('é', 1024)", "'\"\\'' \u{a0}\u{1f692}'"] {
+            shell.execute(sqlx::raw_sql(place.sql(&refused(kept)))).await.expect(kept);
+        }
+        let records = place.open().await.rejections(Some(&partition("p")), None, PageSize::MAX).await.expect("read");
+        let remarks = records.records.iter().filter_map(|record| record.refused.as_ref()?.remark.clone());
+        assert_eq!(
+            remarks.map(String::from).collect::<Vec<_>>(),
+            ["é".repeat(1024), "\"\\' \u{a0}\u{1f692}".to_owned()]
+        );
         // Temporary tables and operators of the caller's do not reach the owner's functions.
         let traps = format!(
             "create temp table log (x int); create temp table partition (x int);
@@ -154,7 +177,7 @@ async fn a_writers_role_appends_by_the_judged_path_alone() {
              create operator {role}.= (leftarg = bigint, rightarg = bigint, function = {role}.eq);
              set search_path = {role}, pg_temp, pg_catalog;
              select * from fenced_ledger.append('p', 7, '00000000-0000-7000-8000-000000000001', 'a',
-                 '00000000-0000-7000-8000-000000000002', null, '\\x00', array['k'], array['1'], array['{{}}'], true, null, null)"
+                 '00000000-0000-7000-8000-000000000002', null, '\\x00', array['k'], array['1'], array['{{}}'], null, true, null, null)"
         );
         let answers = shell.fetch_all(sqlx::raw_sql(place.sql(&traps))).await.expect("answered");
         let verdict: &str = sqlx::Row::get(answers.last().expect("a row"), 0);

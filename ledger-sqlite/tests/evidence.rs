@@ -1,12 +1,14 @@
 //! Goal: the evidence of a writer that was fenced off and goes on in a loop costs no write for each try (E3, E4), and is
-//! durable all the same (E2).
+//! durable all the same (E2); a remark is kept as it is (E1).
 
 mod common;
 
 use std::time::{Duration, Instant};
 
 use common::{Place, append, claim, given_file, holder, hour, process, reason, records, soon};
-use ledger_core::{FencedLedger, Lease, LedgerError, Reason, RecordState};
+use ledger_core::{
+    FencedLedger, Lease, LedgerError, MAX_REMARK_BYTES, PageSize, Reason, RecordSlot, RecordState, Remark,
+};
 use ledger_sqlite::SqliteLedger;
 use rusqlite::Connection;
 
@@ -69,6 +71,58 @@ async fn the_first_record_of_a_key_is_in_the_file_when_the_refusal_is_answered()
         assert_eq!(record_of(&ledger, &other).await, RecordState::Stored);
         assert_eq!(i64::try_from(stored(&shell).len()).expect("few"), number + 1);
     }
+}
+
+/// As long as a remark may be, of characters that an engine, a protocol or a literal could take for its own.
+fn longest_remark() -> Remark {
+    let mut text = String::new();
+    for character in "'\"\\ \\x41 \\' $$ $1 %s -- ; é \u{a0} \u{1f692} ".chars().cycle() {
+        if text.len() + character.len_utf8() > MAX_REMARK_BYTES {
+            break;
+        }
+        text.push(character);
+    }
+    text.extend(std::iter::repeat_n('\'', MAX_REMARK_BYTES - text.len()));
+    Remark::new(text).expect("just at the limit")
+}
+
+#[tokio::test]
+async fn a_remark_comes_back_byte_for_byte_by_every_way_in() {
+    let place = Place::new();
+    let ledger = SqliteLedger::open(&place.file).expect("opened");
+    let old = fenced_off(&ledger).await;
+    let late = || append("late").remarking(longest_remark());
+    let record = |answer: ledger_core::Result<_>| match answer {
+        Err(LedgerError::Rejected(rejection)) => rejection.record,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(record(ledger.append(&old, &late()).await.map(drop)), RecordState::Stored);
+    assert_eq!(record_of(&ledger, &old).await, RecordState::Stored, "without one it is another key");
+    // A handle that has yet to learn what is stored.
+    let other = SqliteLedger::open(&place.file).expect("opened");
+    assert_eq!(record(other.append(&old, &late()).await.map(drop)), RecordState::Counted);
+    // Out of a caller's transaction it is the same key; with another holder it is one of its own.
+    let mut forged = old.clone();
+    forged.holder = holder("z");
+    let mut shell = place.shell();
+    for (by, state) in [(&old, RecordState::Counted), (&forged, RecordState::Stored)] {
+        let transaction = shell.transaction().expect("begun");
+        let refused = other.append_in(&transaction, by, &late()).expect_err("fenced off");
+        transaction.rollback().expect("rolled back");
+        let carried = refused.rejection().expect("a refusal");
+        assert_eq!(other.record_rejection(carried).await.expect("kept"), state);
+    }
+    ledger.close().await;
+    other.close().await;
+    let ledger = SqliteLedger::open(&place.file).expect("opened");
+    // From a slot that no record has, as a page of one generation begins.
+    let start = Some(RecordSlot::new(old.generation.next(), 0));
+    let found = ledger.rejections(Some(&old.partition), start, PageSize::MAX).await.expect("read").records;
+    let seen: Vec<_> = found
+        .iter()
+        .map(|record| (record.count, record.refused.as_ref().and_then(|refused| refused.remark.clone())))
+        .collect();
+    assert_eq!(seen, [(3, Some(longest_remark())), (1, None), (1, Some(longest_remark()))]);
 }
 
 /// Two handles, as two processes are: both count into one record.

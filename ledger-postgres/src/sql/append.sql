@@ -13,7 +13,7 @@
 -- a sequential scan that stays.
 create function fenced_ledger.append(
     p_name text, p_generation bigint, p_acquisition uuid, p_holder text, p_id uuid, p_expected bigint, p_content bytea,
-    p_kinds text[], p_payloads text[], p_metadata text[], p_own boolean, p_idle integer, p_wait integer
+    p_kinds text[], p_payloads text[], p_metadata text[], p_remark text, p_own boolean, p_idle integer, p_wait integer
 ) returns fenced_ledger.answer
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off as
 $$
@@ -97,7 +97,7 @@ begin
             update fenced_ledger.partition x set recorded_at = judged_at, head = s.head, chain = s.chain where x.id = s.id;
         end if;
         note := fenced_ledger.refuse(coalesce(s.id, 0), p_name, coalesce(s.generation, 0), 'Append', verdict, p_holder,
-            p_generation, p_acquisition, p_id, s.holder, s.acquisition, s.expires_at, coalesce(s.revision, 0),
+            p_generation, p_remark, p_acquisition, p_id, s.holder, s.acquisition, s.expires_at, coalesce(s.revision, 0),
             judged_at, not wrote and fenced_ledger.lone());
     elsif verdict = 'Expired' and locked then
         update fenced_ledger.partition x set recorded_at = judged_at, head = s.head, chain = s.chain where x.id = s.id;

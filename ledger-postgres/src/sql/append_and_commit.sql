@@ -4,8 +4,9 @@
 -- No SECURITY DEFINER and no SET: either forbids the COMMIT. It only calls the function, which has both.
 create procedure fenced_ledger.append_and_commit(
     p_name text, p_generation bigint, p_acquisition uuid, p_holder text, p_id uuid, p_expected bigint,
-    p_content bytea, p_kinds text[], p_payloads text[], p_metadata text[], p_own boolean, p_idle integer,
-    p_wait integer, out verdict text, out generation bigint, out holder text, out acquisition uuid,
+    p_content bytea, p_kinds text[], p_payloads text[], p_metadata text[], p_remark text, p_own boolean,
+    p_idle integer, p_wait integer,
+    out verdict text, out generation bigint, out holder text, out acquisition uuid,
     out ttl bigint, out expires_at bigint, out vacancy text, out vacancy_reason text, out recorded_at bigint,
     out head bigint, out chain bytea, out judged_at bigint, out revision bigint, out clock_behind boolean,
     out entry_id uuid, out entry_first bigint, out entry_generation bigint, out entry_holder text,
@@ -21,7 +22,7 @@ begin
         entry_acquisition, entry_recorded_at, entry_content, entry_chain, entry_last, record, successor
         from fenced_ledger.append(
             p_name, p_generation, p_acquisition, p_holder, p_id, p_expected, p_content, p_kinds, p_payloads,
-            p_metadata, p_own, p_idle, p_wait) f;
+            p_metadata, p_remark, p_own, p_idle, p_wait) f;
     commit;
 end
 $$;

@@ -108,8 +108,8 @@ begin
             -- T2: the answer rests on the expiry, so its time is stored, once.
             update fenced_ledger.partition x set recorded_at = judged_at, head = s.head, chain = s.chain where x.id = s.id;
         end if;
-        note := fenced_ledger.refuse(s.id, p_name, s.generation, 'Claim', verdict, p_holder, p_observed, p_acquisition,
-            null, s.holder, s.acquisition, s.expires_at, s.revision, judged_at,
+        note := fenced_ledger.refuse(s.id, p_name, s.generation, 'Claim', verdict, p_holder, p_observed, null,
+            p_acquisition, null, s.holder, s.acquisition, s.expires_at, s.revision, judged_at,
             p_own and not wrote and fenced_ledger.lone());
     end if;
     return row(verdict, s.generation, s.holder, s.acquisition, s.ttl, s.expires_at, s.vacancy, s.vacancy_reason,

@@ -2,8 +2,8 @@
 -- evidence is outside of the chain (E5), and who may append may write it.
 create function fenced_ledger.record_rejection(
     p_name text, p_generation bigint, p_operation text, p_reason text, p_holder text, p_presented bigint,
-    p_acquisition uuid, p_append uuid, p_current_holder text, p_current_acquisition uuid, p_current_expires_at bigint,
-    p_revision bigint, p_at bigint, p_wait integer
+    p_remark text, p_acquisition uuid, p_append uuid, p_current_holder text, p_current_acquisition uuid,
+    p_current_expires_at bigint, p_revision bigint, p_at bigint, p_wait integer
 ) returns text
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off as
 $$
@@ -20,6 +20,7 @@ begin
         if scope is null then return null; end if;
     end if;
     return fenced_ledger.refuse(scope, p_name, coalesce(p_generation, 0), p_operation, p_reason, p_holder, p_presented,
-        p_acquisition, p_append, p_current_holder, p_current_acquisition, p_current_expires_at, p_revision, p_at, false);
+        p_remark, p_acquisition, p_append, p_current_holder, p_current_acquisition, p_current_expires_at, p_revision,
+        p_at, false);
 end
 $$;

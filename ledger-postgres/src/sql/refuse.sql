@@ -5,15 +5,16 @@
 -- new key burn no slot. A repeat need not be flushed, where the call is a transaction of its own (`p_lazy`).
 create function fenced_ledger.refuse(
     p_scope bigint, p_name text, p_generation bigint, p_operation text, p_reason text, p_holder text, p_presented bigint,
-    p_acquisition uuid, p_append uuid, p_current_holder text, p_current_acquisition uuid, p_current_expires_at bigint,
-    p_revision bigint, p_at bigint, p_lazy boolean
+    p_remark text, p_acquisition uuid, p_append uuid, p_current_holder text, p_current_acquisition uuid,
+    p_current_expires_at bigint, p_revision bigint, p_at bigint, p_lazy boolean
 ) returns text language plpgsql as
 $$
 #variable_conflict error
 declare
-    -- No name has a control character, so a line feed separates.
+    -- Neither a name nor a remark has a control character, so a line feed separates. What is NULL is left out: whether
+    -- there is a name depends on the scope alone, so one part more is a remark.
     k bytea := substr(sha256(convert_to(concat_ws(E'\n', p_operation, p_reason, p_presented, p_holder,
-        case when p_scope = 0 then p_name end), 'UTF8')), 1, 16);
+        case when p_scope = 0 then p_name end, p_remark), 'UTF8')), 1, 16);
     taken integer;
     again boolean := false;
 begin
@@ -47,10 +48,10 @@ begin
     if taken < 256 then
         insert into fenced_ledger.rejection (scope, generation, presented, count, first_at, last_at, revision,
                 current_expires_at, slot, acquisition, append_id, current_acquisition, key, name, operation, reason,
-                holder, current_holder)
+                holder, current_holder, remark)
             values (p_scope, p_generation, p_presented, 1, p_at, p_at, p_revision,
                 p_current_expires_at, taken + 1, p_acquisition, p_append, p_current_acquisition, k,
-                case when p_scope = 0 then p_name end, p_operation, p_reason, p_holder, p_current_holder);
+                case when p_scope = 0 then p_name end, p_operation, p_reason, p_holder, p_current_holder, p_remark);
         return 'Stored';
     end if;
     insert into fenced_ledger.rejection (scope, generation, count, first_at, last_at, slot, key)

@@ -80,8 +80,8 @@ begin
         null, followed_by)::fenced_ledger.answer;
     end if;
     note := fenced_ledger.refuse(coalesce(s.id, 0), p_name, coalesce(s.generation, 0), 'Release', verdict, p_holder,
-        p_generation, p_acquisition, null, s.holder, s.acquisition, s.expires_at, coalesce(s.revision, 0), judged_at,
-        p_own and fenced_ledger.lone());
+        p_generation, null, p_acquisition, null, s.holder, s.acquisition, s.expires_at, coalesce(s.revision, 0),
+        judged_at, p_own and fenced_ledger.lone());
     return row(verdict, s.generation, s.holder, s.acquisition, s.ttl, s.expires_at, s.vacancy, s.vacancy_reason,
         s.recorded_at, s.head, s.chain, judged_at, s.revision, clock_at < s.recorded_at,
         null, null, null, null, null, null, null, null, null,

@@ -60,8 +60,8 @@ begin
         update fenced_ledger.partition x set recorded_at = judged_at, head = s.head, chain = s.chain where x.id = s.id;
     end if;
     note := fenced_ledger.refuse(coalesce(s.id, 0), p_name, coalesce(s.generation, 0), 'Renew', verdict, p_holder,
-        p_generation, p_acquisition, null, s.holder, s.acquisition, s.expires_at, coalesce(s.revision, 0), judged_at,
-        p_own and not wrote and fenced_ledger.lone());
+        p_generation, null, p_acquisition, null, s.holder, s.acquisition, s.expires_at, coalesce(s.revision, 0),
+        judged_at, p_own and not wrote and fenced_ledger.lone());
     return row(verdict, s.generation, s.holder, s.acquisition, s.ttl, s.expires_at, s.vacancy, s.vacancy_reason,
         s.recorded_at, s.head, s.chain, judged_at, s.revision, clock_at < s.recorded_at,
         null, null, null, null, null, null, null, null, null,

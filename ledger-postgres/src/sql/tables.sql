@@ -83,7 +83,8 @@ create index log_claimed on fenced_ledger.log ((partition + 0), generation) wher
 
 -- What was refused (E1 to E3), outside of the chain (E5). `scope` is the partition's id, or 0 for all that were never
 -- claimed; `generation` the current one, or 0. `key` is a digest of what a record's key has beside these two, so that
--- the index stays short: two names of 255 bytes are in it. Slots 1 to 256 are keys, 257 is the overflow record.
+-- the index stays short and has no NULL: two names of 255 bytes are in it, and a remark of 2 KiB or none. Slots 1 to 256
+-- are keys, 257 is the overflow record.
 --
 -- fillfactor 50, as counting is an update in place (HOT).
 create table fenced_ledger.rejection (
@@ -108,11 +109,16 @@ create table fenced_ledger.rejection (
     reason text collate "C",
     holder text collate "C",
     current_holder text collate "C",
+    -- What the refused append wanted to have kept, part of the key; NULL where it brought nothing.
+    remark text collate "C",
     constraint rejection_slot primary key (scope, generation, slot),
     constraint rejection_key unique (scope, generation, key),
     constraint rejection_bound check (slot between 1 and 257),
     -- What is presented is anybody's text: the bound on rows (E3) needs one on their size.
-    constraint rejection_sizes check (octet_length(name) <= 255 and octet_length(holder) <= 255)
+    constraint rejection_sizes check (octet_length(name) <= 255 and octet_length(holder) <= 255),
+    -- What the library takes for a remark, for whoever calls the functions by hand (S5): another would spoil the page.
+    constraint rejection_remark check (octet_length(remark) between 1 and 2048
+        and remark !~ E'[\\u0001-\\u001f\\u007f-\\u009f]')
 ) with (fillfactor = 50);
 
 -- How many slots of a budget are taken (E3): the lock under which the next one is.
