@@ -3,11 +3,14 @@
 //! `cargo run --release -p benchmarks -- zombie`: the latency of a holder's append beside a process that hammers the
 //! same file with stale ones.
 //!
+//! `… -- postgres` and `… -- postgres-costs`: the same on a real PostgreSQL server, and what each append costs there.
+//!
 //! Contestants take turns, round by round, so that a slow minute of the machine meets all of them. What counts is the
 //! ratio to the plain contestant of the same run.
 
 mod fenced;
 mod plain;
+mod postgres;
 mod report;
 mod sqlite;
 mod zombie;
@@ -45,6 +48,8 @@ enum Benchmark {
     Sqlite,
     /// A holder's latency beside a process of stale writes.
     Zombie,
+    #[command(flatten)]
+    Server(postgres::Benchmark),
     /// What `zombie` starts beside the holder.
     #[command(hide = true)]
     Hammer(zombie::Hammer),
@@ -76,6 +81,7 @@ async fn run(arguments: Arguments) -> Result<()> {
     let report = match arguments.benchmark {
         Benchmark::Sqlite => sqlite::run(&plan).await?,
         Benchmark::Zombie => zombie::run(&plan).await?,
+        Benchmark::Server(benchmark) => return benchmark.run(&plan, arguments.json).await,
         Benchmark::Hammer(hammer) => return hammer.run().await,
     };
     println!("{report}");

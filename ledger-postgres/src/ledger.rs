@@ -285,7 +285,20 @@ impl FencedLedger for PostgresLedger {
         let span = tracing::debug_span!("fenced_ledger.release", %partition, generation = lease.generation.get());
         let answer = self.answer(partition, Call { function: &call::RELEASE, values }).instrument(span).await?;
         match (answer.verdict.as_str(), &answer.state) {
+            // An append under the same lease is granted too, and ends nothing.
+            ("Granted", Some(state))
+                if state.acquisition != lease.acquisition || state.vacancy != Some(Vacancy::Released) =>
+            {
+                Err(foreign())
+            }
             ("Granted", Some(state)) => Ok(Released::Now { position: state.head, judged: answer.judged }),
+            // What is stored then is this tenure, or a later one.
+            ("AlreadyEnded", Some(state))
+                if state.generation < lease.generation
+                    || state.generation == lease.generation && state.acquisition != lease.acquisition =>
+            {
+                Err(foreign())
+            }
             ("AlreadyEnded", Some(state)) => {
                 Ok(Released::AlreadyEnded { end: end(partition, &answer, state)?, judged: answer.judged })
             }
@@ -300,6 +313,11 @@ impl FencedLedger for PostgresLedger {
         let span = tracing::debug_span!("fenced_ledger.end_tenure", %partition);
         let answer = self.answer(partition, Call { function: &call::END_TENURE, values }).instrument(span).await?;
         match (answer.verdict.as_str(), &answer.state) {
+            ("Granted" | "AlreadyVacant", Some(state))
+                if state.vacancy.is_none() || state.observation() != observed =>
+            {
+                Err(foreign())
+            }
             ("Granted", Some(state)) => Ok(Ended::Now { position: state.head, judged: answer.judged }),
             ("AlreadyVacant", Some(State { vacancy: Some(vacancy), .. })) => {
                 Ok(Ended::AlreadyVacant { vacancy: vacancy.clone(), judged: answer.judged })

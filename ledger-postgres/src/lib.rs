@@ -40,6 +40,19 @@
 //! By the features `tls-native-tls`, `tls-rustls-ring` and `tls-rustls-aws-lc-rs`, which are sqlx's, and the URL's
 //! `sslmode`.
 //!
+//! # Tracing
+//!
+//! Each call is a span at debug level: `fenced_ledger.append`, `.claim`, `.renew`, `.release`, `.end_tenure`, `.observe`,
+//! `.fate`, `.read` (backwards too), `.partitions`, `.rejections`. Fields: `partition` where there is one; `holder` of a
+//! claim; `generation` of a lease; `id` of an append and of `fate`; `events`, their number. Events:
+//! `fenced_ledger.retry` and `fenced_ledger.migrated`. These names are stable. No payload and no metadata is ever told;
+//! on a pool that is given behind a pooler, that is up to the pool's owner, as sqlx logs statements.
+//!
+//! # In production
+//!
+//! `docs/production.md` in the repository: roles, poolers, standbys, time-outs, monitoring, restore, and what to do
+//! about an unknown outcome.
+//!
 //! # Known limits
 //!
 //! - **Asynchronous replicas.** What is acknowledged is durable on the server that acknowledged it. Whether it survives
@@ -67,3 +80,8 @@ mod statement;
 pub use ledger::PostgresLedger;
 pub use options::Options;
 pub use schema::{SCHEMA_VERSION, Schema};
+
+/// The Rust of that page compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/production.md")]
+struct Production;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use ledger_core::{Failure, FailureKind, LedgerError};
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::PgConnectOptions;
-use sqlx::{Connection, PgConnection, PgPool, Postgres};
+use sqlx::{ConnectOptions, Connection, PgConnection, PgPool, Postgres};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::classify::{self, Classified};
@@ -93,7 +93,8 @@ fn none_in_time() -> Classified {
 /// The settings of the library's own sessions. A pooler in transaction mode keeps none, and refuses most.
 fn prepared(options: &Options, connect: PgConnectOptions) -> PgConnectOptions {
     if options.transaction_pooler {
-        return connect.extra_float_digits(None).statement_cache_capacity(0);
+        // The text of a simple query has its values in it: sqlx would log payloads.
+        return connect.extra_float_digits(None).statement_cache_capacity(0).disable_statement_logging();
     }
     connect.options([
         ("lock_timeout", milliseconds(options.lock_wait).to_string()),

@@ -14,6 +14,7 @@ use ledger_core::{
     judge,
 };
 use tokio::sync::oneshot;
+use tracing::{Instrument as _, debug_span};
 
 use crate::group::look;
 use crate::open_error::OpenError;
@@ -173,30 +174,46 @@ impl FencedLedger for SqliteLedger {
             let tenure = standing.map(|standing| standing.tenure(shared.ledger, &name));
             Ok(PartitionState::new(shared.ledger, name, tenure, judged))
         };
-        self.open_readers()?.read(observe).await.map_err(about(partition))
+        let span = debug_span!("fenced_ledger.observe", %partition);
+        self.open_readers()?.read(observe).instrument(span).await.map_err(about(partition))
     }
 
     async fn claim(&self, claim: &Claim) -> Result<Claimed> {
-        self.submit(claim.clone()).await
+        let span = debug_span!("fenced_ledger.claim", partition = %claim.partition, holder = %claim.holder);
+        self.submit(claim.clone()).instrument(span).await
     }
 
     async fn renew(&self, lease: &Lease, ttl: Option<Ttl>) -> Result<Renewal> {
         lease.check_ledger(self.shared().ledger)?;
-        self.submit_unless_ended(Renew { lease: lease.clone(), ttl }, lease.generation).await
+        let (partition, generation) = (&lease.partition, lease.generation);
+        let span = debug_span!("fenced_ledger.renew", %partition, generation = generation.get());
+        self.submit_unless_ended(Renew { lease: lease.clone(), ttl }, generation).instrument(span).await
     }
 
     async fn release(&self, lease: &Lease) -> Result<Released> {
         lease.check_ledger(self.shared().ledger)?;
-        self.submit(Release { lease: lease.clone() }).await
+        let (partition, generation) = (&lease.partition, lease.generation);
+        let span = debug_span!("fenced_ledger.release", %partition, generation = generation.get());
+        self.submit(Release { lease: lease.clone() }).instrument(span).await
     }
 
     async fn end_tenure(&self, partition: &PartitionId, observed: Observation, reason: &Note) -> Result<Ended> {
-        self.submit(EndTenure { partition: partition.clone(), observed, reason: reason.clone() }).await
+        let span = debug_span!("fenced_ledger.end_tenure", %partition);
+        let work = EndTenure { partition: partition.clone(), observed, reason: reason.clone() };
+        self.submit(work).instrument(span).await
     }
 
     async fn append(&self, lease: &Lease, append: &Append) -> Result<Appended> {
         lease.check_ledger(self.shared().ledger)?;
-        self.submit_unless_ended(Write { lease: lease.clone(), append: append.clone() }, lease.generation).await
+        let span = debug_span!(
+            "fenced_ledger.append",
+            partition = %lease.partition,
+            generation = lease.generation.get(),
+            id = %append.id(),
+            events = append.events().len()
+        );
+        let write = Write { lease: lease.clone(), append: append.clone() };
+        self.submit_unless_ended(write, lease.generation).instrument(span).await
     }
 
     async fn fate(&self, partition: &PartitionId, id: AppendId, generation: Generation) -> Result<Fate> {
@@ -209,25 +226,28 @@ impl FencedLedger for SqliteLedger {
                 None => Fate::Undecided,
             })
         };
-        self.open_readers()?.read(fate).await.map_err(about(partition))
+        let span = debug_span!("fenced_ledger.fate", %partition, %id);
+        self.open_readers()?.read(fate).instrument(span).await.map_err(about(partition))
     }
 
     async fn read(&self, partition: &PartitionId, from: Position, limit: PageSize) -> Result<Page> {
         let name = partition.clone();
         let read = move |connection: &_| page::forward(connection, &name, from, limit);
-        self.open_readers()?.read(read).await.map_err(about(partition))
+        let span = debug_span!("fenced_ledger.read", %partition);
+        self.open_readers()?.read(read).instrument(span).await.map_err(about(partition))
     }
 
     async fn read_back(&self, partition: &PartitionId, from: Option<Position>, limit: PageSize) -> Result<Page> {
         let name = partition.clone();
         let read = move |connection: &_| page::backward(connection, &name, from, limit);
-        self.open_readers()?.read(read).await.map_err(about(partition))
+        let span = debug_span!("fenced_ledger.read", %partition);
+        self.open_readers()?.read(read).instrument(span).await.map_err(about(partition))
     }
 
     async fn partitions(&self, after: Option<&PartitionId>, limit: PageSize) -> Result<PartitionPage> {
         let after = after.cloned();
         let read = move |connection: &_| page::partitions(connection, after.as_ref(), limit);
-        self.open_readers()?.read(read).await
+        self.open_readers()?.read(read).instrument(debug_span!("fenced_ledger.partitions")).await
     }
 
     async fn rejections(
@@ -238,6 +258,6 @@ impl FencedLedger for SqliteLedger {
     ) -> Result<RecordPage> {
         let (shared, partition) = (self.shared().clone(), partition.cloned());
         let read = move |connection: &_| records::page(connection, &shared.evidence, partition.as_ref(), after, limit);
-        self.open_readers()?.run(read).await
+        self.open_readers()?.run(read).instrument(debug_span!("fenced_ledger.rejections")).await
     }
 }

@@ -51,6 +51,13 @@
 //! | S2 | WAL with `synchronous=FULL`; weaker by name only |
 //! | S3 | the layout is installed in one transaction, whose need is looked up again under the lock |
 //!
+//! # Tracing
+//!
+//! Each call is a span at debug level: `fenced_ledger.append`, `.claim`, `.renew`, `.release`, `.end_tenure`, `.observe`,
+//! `.fate`, `.read` (backwards too), `.partitions`, `.rejections`. Fields: `partition` where there is one; `holder` of a
+//! claim; `generation` of a lease; `id` of an append and of `fate`; `events`, their number. These names are stable. No
+//! payload and no metadata is ever told.
+//!
 //! # Limits
 //!
 //! - One machine: SQLite's write-ahead log needs shared memory. Network file systems are refused as far as they can be

@@ -6,10 +6,12 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
+use ledger_core::Json;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::report::Report;
-use crate::{Result, store, summary};
+use crate::store::{self, Store};
+use crate::{Result, summary};
 
 const SHIPPED: &str = include_str!("../data/time-zones.jsonl");
 /// How long the whole import may take, for a file of any size.
@@ -18,7 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const BATCHES: usize = 20;
 const PACE_MILLIS: u64 = 100;
 
-pub(crate) async fn run(file: Option<PathBuf>, kill: bool) -> Result<()> {
+/// `postgres`: on PostgreSQL, by this URL or on a server of its own.
+pub(crate) async fn run(file: Option<PathBuf>, kill: bool, postgres: Option<Option<String>>) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let input = match file {
         Some(file) => file,
@@ -29,16 +32,29 @@ pub(crate) async fn run(file: Option<PathBuf>, kill: bool) -> Result<()> {
         }
     };
     let lines = store::lines(&input)?;
-    let database = folder.path().join("ledger.db");
+    let store = match postgres {
+        None => Store::Sqlite { file: folder.path().join("ledger.db") },
+        Some(url) => Store::on_postgres(url)?,
+    };
     // Installed before the workers come, so that what they do first is to claim.
-    let ledger = store::open(&database)?;
+    store.install().await?;
+    let outcome = import(&store, &input, &lines, kill).await;
+    store.remove().await?;
+    outcome
+}
 
+async fn import(store: &Store, input: &Path, lines: &[Json], kill: bool) -> Result<()> {
+    let ledger = store.open().await?;
+    let described = ledger.describe().await?;
     println!(
-        "Two processes, `a` and `b`, want to import {} lines into one ledger. One of them holds the partition at a time.",
-        lines.len()
+        "Two processes, `a` and `b`, want to import {} lines into one ledger on {} {}. One of them holds the partition \
+         at a time.",
+        lines.len(),
+        described.engine,
+        described.version
     );
     let batch = lines.len().div_ceil(BATCHES).max(1);
-    let mut cast = Cast::start(&database, &input, batch)?;
+    let mut cast = Cast::start(store, input, batch)?;
 
     let first = cast.until(
         "one of them to be the holder and get a third done",
@@ -69,7 +85,7 @@ pub(crate) async fn run(file: Option<PathBuf>, kill: bool) -> Result<()> {
     cast.until("the import to end", |report| matches!(report, Report::Finished { .. }))?;
     cast.end()?;
 
-    summary::print(&*ledger, &lines).await
+    summary::print(&*ledger, lines).await
 }
 
 /// The two workers and what they report.
@@ -80,14 +96,13 @@ struct Cast {
 }
 
 impl Cast {
-    fn start(database: &Path, input: &Path, batch: usize) -> Result<Self> {
+    fn start(store: &Store, input: &Path, batch: usize) -> Result<Self> {
         let (sender, reports) = channel();
         let mut cast = Self { workers: Vec::new(), reports, start: Instant::now() };
         for name in ['a', 'b'] {
             let mut child = Command::new(std::env::current_exe()?)
-                .args(["worker", "--holder", &name.to_string(), "--database"])
-                .arg(database)
-                .arg("--input")
+                .envs([store.tell()?])
+                .args(["worker", "--holder", &name.to_string(), "--input"])
                 .arg(input)
                 .args(["--batch", &batch.to_string(), "--pace", &PACE_MILLIS.to_string()])
                 .stdin(Stdio::null())

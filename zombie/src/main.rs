@@ -2,7 +2,7 @@
 //! refused by the store.
 //!
 //! `cargo run -p zombie` imports a small file that is shipped; `cargo run -p zombie -- FILE` another JSON Lines file;
-//! `--kill` kills the first holder instead of pausing it.
+//! `--kill` kills the first holder instead of pausing it; `--postgres` or `--postgres URL` does it on PostgreSQL.
 
 mod director;
 mod report;
@@ -27,6 +27,10 @@ struct Arguments {
     /// Kill the first holder (SIGKILL) instead of pausing it.
     #[arg(long)]
     kill: bool,
+    /// On PostgreSQL instead of SQLite: on the server of this URL, in a schema that is removed afterwards, or without a
+    /// URL on a server that is started for this run.
+    #[arg(long, value_name = "URL", num_args = 0..=1, value_parser = url)]
+    postgres: Option<Option<String>>,
     #[command(subcommand)]
     role: Option<Role>,
 }
@@ -38,12 +42,18 @@ enum Role {
     Worker(worker::Arguments),
 }
 
+/// Tells a URL from a file that was put behind `--postgres`.
+fn url(text: &str) -> std::result::Result<String, &'static str> {
+    let is_url = text.starts_with("postgres://") || text.starts_with("postgresql://");
+    if is_url { Ok(text.to_owned()) } else { Err("no URL of PostgreSQL; a file to import stands before `--postgres`") }
+}
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let outcome = match arguments.role {
         Some(Role::Worker(worker)) => worker::run(worker).await,
-        None => director::run(arguments.file, arguments.kill).await,
+        None => director::run(arguments.file, arguments.kill, arguments.postgres).await,
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

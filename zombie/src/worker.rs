@@ -8,8 +8,9 @@ use ledger_core::{
     Position, Ttl,
 };
 
+use crate::Result;
 use crate::report::Report;
-use crate::{Result, store};
+use crate::store::{self, Store};
 
 /// How long a lease lasts; a paused holder is replaced after at most this long.
 const TTL_MILLIS: i64 = 1_000;
@@ -20,9 +21,6 @@ const TRIES: u32 = 5;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The ledger's file.
-    #[arg(long)]
-    database: PathBuf,
     /// The worker's name.
     #[arg(long)]
     holder: Holder,
@@ -38,7 +36,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<()> {
-    let ledger = store::open(&arguments.database)?;
+    let ledger = Store::told()?.open().await?;
     let partition = store::partition()?;
     let lines = store::lines(&arguments.input)?;
     let ttl = Ttl::from_millis(TTL_MILLIS)?;

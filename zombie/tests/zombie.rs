@@ -32,6 +32,38 @@ fn a_killed_holder_is_followed_and_nothing_is_lost() {
 }
 
 #[test]
+fn on_postgres_a_paused_holder_wakes_up_and_is_refused() {
+    let printed = run(&["--postgres"]);
+    assert_has(&printed, &["on PostgreSQL", "SIGSTOP", "took over, generation 2", "SIGCONT", "StaleGeneration"]);
+    assert_has(&printed, &["its lease ran out", "verify: clean"]);
+    assert_has(&printed, &["Every one of the 312 input lines is in the ledger exactly once"]);
+}
+
+#[test]
+fn on_a_postgres_of_the_users_a_killed_holder_is_followed_and_no_schema_is_left() {
+    let server = test_postgres::Shared::in_process(&test_postgres::Options::new(test_postgres::Wanted::Any));
+    let server = server.expect("a server");
+    let printed = run(&["--kill", "--postgres", &server.url()]);
+    assert_has(&printed, &["on PostgreSQL", "SIGKILL", "took over, generation 2", "verify: clean"]);
+    assert_has(&printed, &["Every one of the 312 input lines is in the ledger exactly once"]);
+    // A server that the environment names by URL has no socket to look through.
+    if let Some(client) = server.client() {
+        let left = client.and_then(|mut client| {
+            client.value("select count(*) from pg_catalog.pg_namespace where nspname like 'zombie\\_%'")
+        });
+        assert_eq!(left.expect("an answer"), "0");
+    }
+}
+
+#[test]
+fn a_file_behind_postgres_is_told_from_a_url() {
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_zombie")).args(["--postgres", "lines.jsonl"]).output().expect("it starts");
+    assert!(!output.status.success());
+    assert_has(&String::from_utf8_lossy(&output.stderr), &["lines.jsonl", "a file to import stands before"]);
+}
+
+#[test]
 fn a_file_of_the_users_is_imported_byte_for_byte() {
     let mut file = tempfile::NamedTempFile::new().expect("a file");
     for line in 0..60 {

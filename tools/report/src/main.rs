@@ -8,12 +8,24 @@ use conformance_tests::{CASES, Harness, Outcome, Report, Suite};
 // The harnesses that the backends' own tests use.
 #[path = "../../../ledger-memory/tests/common/harness.rs"]
 mod memory;
+#[path = "../../../ledger-postgres/tests/common/mod.rs"]
+mod postgres;
 #[path = "../../../ledger-sqlite/tests/common/harness.rs"]
 mod sqlite;
 
+use postgres::Wanted;
+use postgres::harness::{Door, Postgres};
+
 #[tokio::main]
 async fn main() -> ExitCode {
-    let reports = [("memory", run(&memory::MemoryHarness).await), ("SQLite", run(&sqlite::SqliteHarness).await)];
+    // The two majors that CI runs on; each starts a server of its own.
+    let (oldest, newest) = (Postgres::shared(Wanted::OLDEST, Door::Own), Postgres::shared(Wanted::NEWEST, Door::Own));
+    let reports = [
+        ("memory", run(&memory::MemoryHarness).await),
+        ("SQLite", run(&sqlite::SqliteHarness).await),
+        ("PostgreSQL 15", run(&oldest).await),
+        ("PostgreSQL 18", run(&newest).await),
+    ];
     println!("{}\n", table(&reports));
     for (name, report) in &reports {
         let (passed, failed, skipped) = report.counts();
