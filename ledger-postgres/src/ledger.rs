@@ -204,6 +204,11 @@ fn observation(observed: Observation) -> [Value<'static>; 2] {
     }
 }
 
+/// The newest tenure that is stored, as a caller observes it.
+fn stored(state: &State) -> Observation {
+    Observation::Tenure { generation: state.generation, acquisition: state.acquisition }
+}
+
 /// How a tenure ended, as the answer to its release tells (R3).
 fn end(partition: &PartitionId, answer: &Answer, state: &State) -> Result<TenureEnd> {
     if let Some(payload) = &answer.successor {
@@ -313,9 +318,7 @@ impl FencedLedger for PostgresLedger {
         let span = tracing::debug_span!("fenced_ledger.end_tenure", %partition);
         let answer = self.answer(partition, Call { function: &call::END_TENURE, values }).instrument(span).await?;
         match (answer.verdict.as_str(), &answer.state) {
-            ("Granted" | "AlreadyVacant", Some(state))
-                if state.vacancy.is_none() || state.observation() != observed =>
-            {
+            ("Granted" | "AlreadyVacant", Some(state)) if state.vacancy.is_none() || observed != stored(state) => {
                 Err(foreign())
             }
             ("Granted", Some(state)) => Ok(Ended::Now { position: state.head, judged: answer.judged }),

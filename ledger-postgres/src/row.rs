@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use ledger_core::{
     AcquisitionId, AppendId, Current, Digest, Entry, Event, EventKind, Generation, Holder, Json, Judged, Lease,
-    LedgerError, LedgerId, Note, Observation, Operation, PartitionId, Position, Reason, RecordSlot, RecordState,
-    Refused, RejectionRecord, Remark, Revision, TenureState, Timestamp, Ttl, Vacancy,
+    LedgerError, LedgerId, Note, Operation, PartitionId, Position, Reason, RecordSlot, RecordState, Refused,
+    RejectionRecord, Remark, Revision, TenureState, Timestamp, Ttl, Vacancy,
 };
 use sqlx::postgres::{PgRow, PgValueFormat};
 use sqlx::{Row, ValueRef};
@@ -272,10 +272,6 @@ impl State {
     pub(crate) fn tenure(&self, ledger: LedgerId, partition: &PartitionId) -> TenureState {
         let lease = self.lease(ledger, partition);
         TenureState::new(lease, self.vacancy.clone(), self.recorded_at, self.head, self.chain)
-    }
-
-    pub(crate) fn observation(&self) -> Observation {
-        Observation::Tenure { generation: self.generation, acquisition: self.acquisition }
     }
 
     pub(crate) fn current(&self) -> Current {

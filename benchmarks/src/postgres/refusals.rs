@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use futures_util::future::try_join_all;
-use ledger_core::{FencedLedger, Holder, LedgerError, PageSize, PartitionId};
+use ledger_core::{FencedLedger, Holder, Lease, LedgerError, PageSize, PartitionId};
+use ledger_postgres::PostgresLedger;
 use test_postgres::{Client, Server};
 
 use super::facts::Facts;
@@ -17,6 +18,9 @@ const CONNECTIONS: usize = 16;
 /// One refusal of so many comes under a name that no earlier one had: more than the evidence has room for.
 const NEW_NAME: u64 = 500;
 
+/// When it is looked at, in percent of all refusals: what is bounded does not go on growing.
+const LOOKS: [u64; 4] = [1, 10, 50, 100];
+
 pub(crate) async fn run(server: &Server, refusals: u64) -> Result<Facts> {
     let ledger = open(server, "refusals", CONNECTIONS).await?;
     let partition = PartitionId::new("contested")?;
@@ -24,17 +28,39 @@ pub(crate) async fn run(server: &Server, refusals: u64) -> Result<Facts> {
     ledger.release(&stale).await?;
     fenced::claim(&ledger, &partition, "owner").await?;
     let mut client = server.client()?;
-    let before = Seen::look(&mut client)?;
+    let start = Instant::now();
+    let mut seen = vec![Seen::look(&mut client, start)?];
+    let sent = AtomicU64::new(0);
+    for percent in LOOKS {
+        refuse(&ledger, &stale, &sent, refusals * percent / 100).await?;
+        seen.push(Seen::look(&mut client, start)?);
+    }
 
-    let (start, sent) = (Instant::now(), AtomicU64::new(0));
+    let page = ledger.rejections(Some(&partition), None, PageSize::MAX).await?;
+    let counted: u64 = page.records.iter().map(|record| record.count).sum();
+    if counted != refusals || seen.iter().any(|one| one.events != seen[0].events) {
+        return Err(format!("{counted} of {refusals} refusals were counted, or there are new events").into());
+    }
+    let mut facts = Facts::new("stale appends refused", ["before", "after 1 %", "10 %", "50 %", "all"]);
+    let mut row = |name, figure: fn(&Seen) -> i64| facts.row(name, seen.iter().map(figure));
+    row("counted in the records", |seen| seen.counted);
+    row("records", |seen| seen.records);
+    row("records and budgets, bytes with indexes", |seen| seen.evidence);
+    row("partition, bytes with indexes", |seen| seen.partition);
+    row("log, bytes with indexes", |seen| seen.log);
+    row("events", |seen| seen.events);
+    facts.row("seconds", seen.iter().map(|seen| format!("{:.1}", seen.seconds)));
+    Ok(facts)
+}
+
+/// Has stale appends refused until so many were, by all writers at once.
+async fn refuse(ledger: &PostgresLedger, stale: &Lease, sent: &AtomicU64, until: u64) -> Result<()> {
     let zombies = (0..ZOMBIES).map(async |zombie| {
         let append = fenced::one_event()?;
         let mut lease = stale.clone();
-        loop {
-            let nth = sent.fetch_add(1, Ordering::Relaxed);
-            if nth >= refusals {
-                return Ok::<(), Box<dyn std::error::Error + Send + Sync>>(());
-            }
+        while let Ok(nth) =
+            sent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |nth| (nth < until).then_some(nth + 1))
+        {
             let name = if nth.is_multiple_of(NEW_NAME) { format!("name-{nth}") } else { format!("zombie-{zombie}") };
             lease.holder = Holder::new(name)?;
             match ledger.append(&lease, &append).await {
@@ -42,41 +68,29 @@ pub(crate) async fn run(server: &Server, refusals: u64) -> Result<Facts> {
                 other => return Err(format!("a stale append was answered {other:?}").into()),
             }
         }
+        Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
     });
     try_join_all(zombies).await?;
-    let seconds = start.elapsed().as_secs_f64();
-
-    let after = Seen::look(&mut client)?;
-    let page = ledger.rejections(Some(&partition), None, PageSize::MAX).await?;
-    let counted: u64 = page.records.iter().map(|record| record.count).sum();
-    if counted != refusals || after.events != before.events {
-        return Err(format!("{counted} of {refusals} refusals were counted, {} events", after.events).into());
-    }
-    let mut facts = Facts::new("stale appends refused", ["before", "after"]);
-    facts.row("refusals that the records count", [0, counted]);
-    facts.row("records", [before.records, after.records]);
-    facts.row("records and budgets, bytes with indexes", [before.evidence, after.evidence]);
-    facts.row("partition, bytes with indexes", [before.partition, after.partition]);
-    facts.row("log, bytes with indexes", [before.log, after.log]);
-    facts.row("events", [before.events, after.events]);
-    facts.row("seconds", ["0".to_owned(), format!("{seconds:.0}")]);
-    facts.row("refusals a second", ["-".to_owned(), format!("{:.0}", refusals as f64 / seconds)]);
-    Ok(facts)
+    Ok(())
 }
 
 struct Seen {
+    counted: i64,
     records: i64,
     events: i64,
     evidence: i64,
     partition: i64,
     log: i64,
+    seconds: f64,
 }
 
 impl Seen {
-    fn look(client: &mut Client) -> Result<Self> {
+    fn look(client: &mut Client, start: Instant) -> Result<Self> {
         let mut number = |what: &str| -> Result<i64> { Ok(client.value(&format!("select {what}"))?.parse()?) };
         let size = |table: &str| format!("pg_total_relation_size('refusals.{table}')");
         Ok(Self {
+            seconds: start.elapsed().as_secs_f64(),
+            counted: number("coalesce(sum(count), 0)::bigint from refusals.rejection")?,
             records: number("count(*) from refusals.rejection")?,
             events: number("count(*) from refusals.log")?,
             evidence: number(&size("rejection"))? + number(&size("evidence_budget"))?,
