@@ -28,6 +28,11 @@
 //! }
 //! ```
 
+/// The README's example is compiled with the doctests.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+mod readme {}
+
 mod append;
 pub mod chain;
 mod claim;
