@@ -39,7 +39,8 @@ impl Pace {
         let (min, max) = match self.waited() {
             waited if waited < AGED => (100, 2_000),
             waited if waited < HELD => (20, 200),
-            _ => (500, 5_000),
+            // Not longer than the young ones pause: who has waited longest must not be the one who looks least often.
+            _ => (200, 1_000),
         };
         let random = self.random.hash_one(self.tries);
         self.tries = self.tries.saturating_add(1);
