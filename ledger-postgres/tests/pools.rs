@@ -143,7 +143,8 @@ async fn two_connections_answer_two_hundred_callers() {
 
     // With too little time, those that found no connection were surely not sent.
     let hasty = place.options().connections(2).budget(Duration::from_millis(250)).lock_wait(Duration::from_secs(5));
-    let hasty = hasty.connect(&place.url).await.expect("opened");
+    // Each on its own: together, one of them waits at the server and the others for it (coalesce.rs).
+    let hasty = hasty.coalesce(false).connect(&place.url).await.expect("opened");
     let mut session = place.shell().await;
     session.execute("begin").await.expect("begun");
     let lock = place.sql("select 1 from fenced_ledger.partition for no key update");
@@ -171,7 +172,8 @@ async fn two_connections_answer_two_hundred_callers() {
 async fn appends_that_wait_cost_no_other_partition_its_lease() {
     for given in [false, true] {
         let place = Place::new(Wanted::OLDEST).await;
-        let options = place.options().connections(2).lock_wait(Duration::from_secs(8));
+        // Each on its own, so that all connections wait.
+        let options = place.options().connections(2).lock_wait(Duration::from_secs(8)).coalesce(false);
         let ledger = if given {
             let pool = PgPoolOptions::new().max_connections(2).connect(&place.url).await.expect("a pool");
             options.open(pool).await.expect("opened")
