@@ -8,6 +8,7 @@
 
 mod fenced;
 mod plain;
+mod postgres_many;
 mod report;
 mod sqlite;
 mod zombie;
@@ -43,6 +44,8 @@ struct Arguments {
 enum Benchmark {
     /// Appends a second on SQLite and in memory, against plain rusqlite.
     Sqlite,
+    /// Many appends at once on PostgreSQL, together and one by one, against plain inserts.
+    PostgresMany,
     /// A holder's latency beside a process of stale writes.
     Zombie,
     /// What `zombie` starts beside the holder.
@@ -75,6 +78,7 @@ async fn run(arguments: Arguments) -> Result<()> {
     let plan = Plan { rounds: arguments.rounds, time: std::time::Duration::from_millis(arguments.millis), folder };
     let report = match arguments.benchmark {
         Benchmark::Sqlite => sqlite::run(&plan).await?,
+        Benchmark::PostgresMany => postgres_many::run(&plan).await?,
         Benchmark::Zombie => zombie::run(&plan).await?,
         Benchmark::Hammer(hammer) => return hammer.run().await,
     };
