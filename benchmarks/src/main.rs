@@ -11,6 +11,7 @@
 mod fenced;
 mod plain;
 mod postgres;
+mod postgres_many;
 mod report;
 mod sqlite;
 mod zombie;
@@ -46,6 +47,8 @@ struct Arguments {
 enum Benchmark {
     /// Appends a second on SQLite and in memory, against plain rusqlite.
     Sqlite,
+    /// Many appends at once on PostgreSQL, together and one by one, against plain inserts.
+    PostgresMany,
     /// A holder's latency beside a process of stale writes.
     Zombie,
     #[command(flatten)]
@@ -80,6 +83,7 @@ async fn run(arguments: Arguments) -> Result<()> {
     let plan = Plan { rounds: arguments.rounds, time: std::time::Duration::from_millis(arguments.millis), folder };
     let report = match arguments.benchmark {
         Benchmark::Sqlite => sqlite::run(&plan).await?,
+        Benchmark::PostgresMany => postgres_many::run(&plan).await?,
         Benchmark::Zombie => zombie::run(&plan).await?,
         Benchmark::Server(benchmark) => return benchmark.run(&plan, arguments.json).await,
         Benchmark::Hammer(hammer) => return hammer.run().await,

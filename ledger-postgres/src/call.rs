@@ -14,7 +14,7 @@ use std::sync::Arc;
 use sqlx::encode::IsNull;
 use sqlx::error::BoxDynError;
 use sqlx::postgres::types::Oid;
-use sqlx::postgres::{PgArgumentBuffer, PgArguments, PgRow, PgTypeInfo};
+use sqlx::postgres::{PgArgumentBuffer, PgArguments, PgHasArrayType, PgRow, PgTypeInfo};
 use sqlx::{AssertSqlSafe, Encode, PgConnection, Postgres, Type};
 
 use crate::Schema;
@@ -33,6 +33,8 @@ pub(crate) struct Function {
 const ANSWER: usize = 25;
 
 pub(crate) const APPEND: Function = Function { name: "append", writes: Some(ANSWER), arguments: 14 };
+/// Without a twin: groups are sent on connections of the library's own alone.
+pub(crate) const APPEND_MANY: Function = Function { name: "append_many", writes: Some(0), arguments: 13 };
 pub(crate) const CLAIM: Function = Function { name: "claim", writes: Some(ANSWER), arguments: 8 };
 pub(crate) const RENEW: Function = Function { name: "renew", writes: Some(ANSWER), arguments: 7 };
 pub(crate) const RELEASE: Function = Function { name: "release", writes: Some(ANSWER), arguments: 6 };
@@ -50,9 +52,13 @@ pub(crate) enum Value<'a> {
     Text(Option<&'a str>),
     Texts(Vec<&'a str>),
     Big(Option<i64>),
+    Bigs(Vec<Option<i64>>),
     Small(Option<i32>),
+    Smalls(Vec<i32>),
     Uuid(Option<uuid::Uuid>),
+    Uuids(Vec<uuid::Uuid>),
     Bytes(&'a [u8]),
+    Byteses(Vec<&'a [u8]>),
     Bool(bool),
 }
 
@@ -133,9 +139,13 @@ impl Value<'_> {
             Self::Text(text) => arguments.add(*text),
             Self::Texts(texts) => arguments.add(texts.as_slice()),
             Self::Big(number) => arguments.add(*number),
+            Self::Bigs(numbers) => arguments.add(numbers.as_slice()),
             Self::Small(number) => arguments.add(*number),
+            Self::Smalls(numbers) => arguments.add(numbers.as_slice()),
             Self::Uuid(uuid) => arguments.add(uuid.map(UuidValue)),
+            Self::Uuids(uuids) => arguments.add(uuids.iter().copied().map(UuidValue).collect::<Vec<_>>()),
             Self::Bytes(bytes) => arguments.add(*bytes),
+            Self::Byteses(values) => arguments.add(values.as_slice()),
             Self::Bool(value) => arguments.add(*value),
         }
     }
@@ -150,24 +160,36 @@ impl Value<'_> {
         match self {
             Self::Text(None) => text.push_str("null::text"),
             Self::Text(Some(value)) => write_text(text, value),
-            Self::Texts(values) => {
-                text.push_str("array[");
-                for (nth, value) in values.iter().enumerate() {
-                    if nth > 0 {
-                        text.push(',');
-                    }
-                    write_text(text, value);
-                }
-                text.push_str("]::text[]");
-            }
+            Self::Texts(values) => write_array(text, "text", values, |text, value| write_text(text, value)),
             Self::Big(value) => number(text, *value, "bigint"),
+            Self::Bigs(values) => write_array(text, "bigint", values, |text, value| number(text, *value, "bigint")),
             Self::Small(value) => number(text, value.map(i64::from), "integer"),
+            Self::Smalls(values) => {
+                write_array(text, "integer", values, |text, value| number(text, Some(i64::from(*value)), "integer"));
+            }
             Self::Uuid(None) => text.push_str("null::uuid"),
             Self::Uuid(Some(uuid)) => drop(write!(text, "'{uuid}'::uuid")),
+            Self::Uuids(values) => {
+                write_array(text, "uuid", values, |text, value| {
+                    let _ = write!(text, "'{value}'::uuid");
+                });
+            }
             Self::Bytes(bytes) => write_bytes(text, bytes),
+            Self::Byteses(values) => write_array(text, "bytea", values, |text, value| write_bytes(text, value)),
             Self::Bool(value) => text.push_str(if *value { "true" } else { "false" }),
         }
     }
+}
+
+fn write_array<T>(text: &mut String, of: &str, values: &[T], write: impl Fn(&mut String, &T)) {
+    text.push_str("array[");
+    for (nth, value) in values.iter().enumerate() {
+        if nth > 0 {
+            text.push(',');
+        }
+        write(text, value);
+    }
+    let _ = write!(text, "]::{of}[]");
 }
 
 fn write_text(text: &mut String, value: &str) {
@@ -195,6 +217,12 @@ impl Type<Postgres> for UuidValue {
     fn type_info() -> PgTypeInfo {
         // Fixed in PostgreSQL's catalogue.
         PgTypeInfo::with_oid(Oid(2950))
+    }
+}
+
+impl PgHasArrayType for UuidValue {
+    fn array_type_info() -> PgTypeInfo {
+        PgTypeInfo::with_oid(Oid(2951))
     }
 }
 

@@ -1,6 +1,7 @@
 //! The ledger: calls made, answers read.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use async_trait::async_trait;
 use ledger_core::{
@@ -14,6 +15,7 @@ use sqlx::postgres::{PgConnectOptions, PgRow};
 use tracing::Instrument as _;
 
 use crate::call::{self, Call, Value};
+use crate::coalesce::{self, Coalescer};
 use crate::open::{self, Opened};
 use crate::options::{Options, milliseconds};
 use crate::pool::Connections;
@@ -39,6 +41,9 @@ pub(crate) struct Shared {
     /// The idle-in-transaction time-out of a caller's transaction.
     pub(crate) idle: i32,
     pub(crate) simple: bool,
+    /// Whether appends travel together.
+    pub(crate) coalesce: bool,
+    pub(crate) coalescer: Coalescer,
 }
 
 impl PostgresLedger {
@@ -92,7 +97,9 @@ impl PostgresLedger {
         let opened = open::open(lent.connection(), &options, own).await?;
         lent.give_back();
         let idle = milliseconds(options.idle_in_transaction);
-        let shared = Shared { runner, opened, idle, simple: options.transaction_pooler };
+        let simple = options.transaction_pooler;
+        let coalesce = own && options.coalesces();
+        let shared = Shared { runner, opened, idle, simple, coalesce, coalescer: Coalescer::default() };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -108,10 +115,26 @@ impl PostgresLedger {
         presented: Presented,
         answer: Answer,
     ) -> LedgerError {
-        refused(partition, operation, presented, answer, |_| RecordState::Missing {
-            cause: "the store did not say what became of it".to_owned(),
+        refused(partition, operation, presented, answer, unsaid)
+    }
+}
+
+impl Shared {
+    /// Appends by the single form: a call of its own.
+    pub(crate) async fn append_alone(&self, lease: &Lease, append: &Append, deadline: Instant) -> Result<Appended> {
+        let partition = &lease.partition;
+        let content = append.content();
+        let call = append_call(lease, append, content.as_bytes(), None);
+        let answer = read_answer(partition, &self.runner.run_by(&call, false, deadline).await?)?;
+        appended(&answer, append).unwrap_or_else(|| {
+            let presented = Presented::lease(lease, Some(append));
+            Err(refused(partition, Operation::Append, presented, answer, unsaid))
         })
     }
+}
+
+fn unsaid(_: &Rejection) -> RecordState {
+    RecordState::Missing { cause: "the store did not say what became of it".to_owned() }
 }
 
 /// Reads the one row of a judged call.
@@ -333,8 +356,6 @@ impl FencedLedger for PostgresLedger {
     async fn append(&self, lease: &Lease, append: &Append) -> Result<Appended> {
         lease.check_ledger(self.id())?;
         let partition = &lease.partition;
-        let content = append.content();
-        let call = append_call(lease, append, content.as_bytes(), None);
         let span = tracing::debug_span!(
             "fenced_ledger.append",
             %partition,
@@ -342,10 +363,11 @@ impl FencedLedger for PostgresLedger {
             id = %append.id(),
             events = append.events().len()
         );
-        let answer = self.answer(partition, call).instrument(span).await?;
-        appended(&answer, append).unwrap_or_else(|| {
-            Err(self.refused(partition, Operation::Append, Presented::lease(lease, Some(append)), answer))
-        })
+        if self.shared.coalesce {
+            coalesce::append(&self.shared, lease, append).instrument(span).await
+        } else {
+            self.shared.append_alone(lease, append, self.shared.runner.deadline()).instrument(span).await
+        }
     }
 
     async fn fate(&self, partition: &PartitionId, id: AppendId, generation: Generation) -> Result<Fate> {

@@ -35,6 +35,11 @@
 //! mode; opened without it, a ledger is refused behind such a pooler, or its calls are
 //! [`NotWritten`](ledger_core::LedgerError::NotWritten).
 //!
+//! # Appends at the same moment
+//!
+//! With [`Options::coalesce`], appends that wait at the same moment travel together, as one call with one flush. The call grants what plainly holds and decides nothing else; a refusal, a replay or a
+//! conflict of positions is answered by the append's own call, which follows. No group waits for a lock.
+//!
 //! # TLS
 //!
 //! By the features `tls-native-tls`, `tls-rustls-ring` and `tls-rustls-aws-lc-rs`, which are sqlx's, and the URL's
@@ -68,6 +73,8 @@
 mod call;
 mod caller;
 mod classify;
+mod coalesce;
+mod group;
 mod ledger;
 mod open;
 mod options;

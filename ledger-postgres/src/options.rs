@@ -18,6 +18,7 @@ pub struct Options {
     pub(crate) idle_in_transaction: Duration,
     pub(crate) budget: Duration,
     pub(crate) tries: u32,
+    pub(crate) coalesce: bool,
     pub(crate) transaction_pooler: bool,
     pub(crate) accept_other_clock: bool,
 }
@@ -33,6 +34,7 @@ impl Options {
             idle_in_transaction: Duration::from_secs(10),
             budget: Duration::from_secs(10),
             tries: 8,
+            coalesce: false,
             transaction_pooler: false,
             accept_other_clock: false,
         }
@@ -93,6 +95,27 @@ impl Options {
     pub fn tries(mut self, tries: u32) -> Self {
         self.tries = tries.max(1);
         self
+    }
+
+    /// Whether appends that wait at the same moment travel together, as one call for many partitions and for several
+    /// appends of each: off if not said otherwise, until it has been through more. It has effect on connections of the
+    /// library's own alone, and takes up to two more of them.
+    ///
+    /// There is no timer: an append that finds no other on its way goes at once, and a group forms while others are on
+    /// their way. Each append is judged on its own, and keeps its own id, entry, answer and refusal; one that is refused
+    /// or dropped takes no other with it, and a partition that another session holds keeps none but its own waiting.
+    /// What it changes: where the connection of a group is lost, the outcome of all of its appends is
+    /// [`Unknown`](ledger_core::LedgerError::Unknown); and the appends of one lease over one handle wait for each other
+    /// in this process instead of at the server, within the same [`budget`](Self::budget).
+    #[must_use]
+    pub fn coalesce(mut self, coalesce: bool) -> Self {
+        self.coalesce = coalesce;
+        self
+    }
+
+    /// Whether groups can be sent: they need prepared statements in sessions that nobody else uses.
+    pub(crate) fn coalesces(&self) -> bool {
+        self.coalesce && !self.transaction_pooler
     }
 
     /// For connections through a pooler in transaction mode, such as PgBouncer: each call is one simple query, so

@@ -14,6 +14,7 @@ use sqlx::{ConnectOptions, Connection, PgConnection, PgPool, Postgres};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::classify::{self, Classified};
+use crate::coalesce::GROUPS;
 use crate::options::{Options, milliseconds};
 
 /// How long a connection may have been idle before it is asked whether it still lives. A server that was restarted
@@ -26,6 +27,8 @@ pub(crate) struct Connections {
     main: Source,
     /// For renewals alone.
     reserve: Option<Arc<Own>>,
+    /// For groups of appends alone: they wait for no lock, and for no connection behind one that does.
+    groups: Option<Arc<Own>>,
 }
 
 #[derive(Debug)]
@@ -39,18 +42,29 @@ impl Connections {
         let connect = prepared(options, connect);
         Self {
             main: Source::Own(Own::new(connect.clone(), options.connections)),
-            reserve: (options.reserve > 0).then(|| Own::new(connect, options.reserve)),
+            reserve: (options.reserve > 0).then(|| Own::new(connect.clone(), options.reserve)),
+            groups: options.coalesces().then(|| Own::new(connect, GROUPS)),
         }
     }
 
     pub(crate) fn theirs(options: &Options, pool: PgPool) -> Self {
         let connect = prepared(options, pool.connect_options().as_ref().clone());
-        Self { main: Source::Theirs(pool), reserve: (options.reserve > 0).then(|| Own::new(connect, options.reserve)) }
+        let reserve = (options.reserve > 0).then(|| Own::new(connect, options.reserve));
+        Self { main: Source::Theirs(pool), reserve, groups: None }
     }
 
     /// A connection for a call, by `deadline`.
     pub(crate) async fn lend(&self, deadline: Instant) -> Result<Lent, Classified> {
         match tokio::time::timeout_at(deadline.into(), self.main.lend()).await {
+            Ok(lent) => lent,
+            Err(_) => Err(none_in_time()),
+        }
+    }
+
+    /// A connection for a group of appends.
+    pub(crate) async fn lend_for_group(&self, deadline: Instant) -> Result<Lent, Classified> {
+        let Some(groups) = &self.groups else { return self.lend(deadline).await };
+        match tokio::time::timeout_at(deadline.into(), groups.clone().lend(false)).await {
             Ok(lent) => lent,
             Err(_) => Err(none_in_time()),
         }

@@ -38,9 +38,18 @@ impl Runner {
         }
     }
 
+    /// When the budget of an operation that begins now is used up.
+    pub(crate) fn deadline(&self) -> Instant {
+        Instant::now() + self.budget
+    }
+
     /// Runs a call. `renewal`: on a connection of the reserve where no other is free.
     pub(crate) async fn run(&self, call: &Call<'_>, renewal: bool) -> Result<Vec<PgRow>> {
-        let deadline = Instant::now() + self.budget;
+        self.run_by(call, renewal, self.deadline()).await
+    }
+
+    /// Runs a call within what is left of a budget.
+    pub(crate) async fn run_by(&self, call: &Call<'_>, renewal: bool, deadline: Instant) -> Result<Vec<PgRow>> {
         for tries in 1.. {
             let failed = match self.attempt(call, renewal, deadline).await {
                 Ok(rows) => return Ok(rows),
@@ -61,12 +70,23 @@ impl Runner {
         self.connections.lend(Instant::now() + self.budget).await.map_err(|failed| failed.error)
     }
 
+    /// Runs a group's call, once: where it surely wrote nothing, its members go alone.
+    pub(crate) async fn run_group(&self, call: &Call<'_>) -> Result<Vec<PgRow>> {
+        let deadline = self.deadline();
+        let sent = async { self.send(call, self.connections.lend_for_group(deadline).await?, deadline).await };
+        sent.await.map_err(|failed: Classified| failed.error)
+    }
+
     async fn attempt(&self, call: &Call<'_>, renewal: bool, deadline: Instant) -> Result<Vec<PgRow>, Classified> {
-        let mut lent = if renewal {
+        let lent = if renewal {
             self.connections.lend_for_renewal(deadline).await?
         } else {
             self.connections.lend(deadline).await?
         };
+        self.send(call, lent, deadline).await
+    }
+
+    async fn send(&self, call: &Call<'_>, mut lent: Lent, deadline: Instant) -> Result<Vec<PgRow>, Classified> {
         let writes = call.function.writes.is_some();
         let way = match (self.simple, lent.is_theirs()) {
             (true, _) => Way::Simple,

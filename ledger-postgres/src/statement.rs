@@ -17,6 +17,7 @@ pub(crate) const VERSION_1: &[&str] = &[
     include_str!("sql/lone.sql"),
     include_str!("sql/refuse.sql"),
     include_str!("sql/append.sql"),
+    include_str!("sql/append_many.sql"),
     include_str!("sql/claim.sql"),
     include_str!("sql/renew.sql"),
     include_str!("sql/release.sql"),

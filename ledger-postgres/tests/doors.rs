@@ -1,4 +1,4 @@
-//! Goal: the other ways in uphold the contract too: a pool that is given, over which each write is a procedure that
+//! Goal: the other ways in uphold the contract too: appends that travel together, a pool that is given, over which each write is a procedure that
 //! commits, and one simple query a call, as behind a transaction pooler.
 
 mod common;
@@ -15,4 +15,11 @@ mod by_simple_queries {
     use super::common::harness::{Door, Postgres};
 
     conformance_tests::conformance_tests!(Postgres::shared(Wanted::NEWEST, Door::Simple));
+}
+
+mod together {
+    use super::common::Wanted;
+    use super::common::harness::{Door, Postgres};
+
+    conformance_tests::conformance_tests!(Postgres::shared(Wanted::NEWEST, Door::Together));
 }

@@ -17,6 +17,8 @@ use super::Place;
 pub enum Door {
     /// Connections of the library's own.
     Own,
+    /// The same, with appends that travel together.
+    Together,
     /// A pool that is given.
     Pool,
     /// As behind a transaction pooler.
@@ -70,6 +72,7 @@ impl Storage for Fresh {
         let options: Options = self.place.options().lock_wait(Duration::from_secs(15)).budget(Duration::from_secs(30));
         Ok(Arc::new(match self.door {
             Door::Own => options.connect(&self.url).await?,
+            Door::Together => options.coalesce(true).connect(&self.url).await?,
             Door::Pool => options.open(PgPool::connect(&self.url).await?).await?,
             Door::Simple => options.transaction_pooler(true).connect(&self.url).await?,
         }))

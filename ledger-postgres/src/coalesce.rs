@@ -1,0 +1,394 @@
+//! Appends that wait at the same moment travel together.
+//!
+//! No timer: an append that finds nothing on its way goes at once, by the single form and in its caller's own task. Those
+//! that come while others are on their way form the next group. Up to [`GROUPS`] groups are on their way at a time, each
+//! driven by a task of its own, so that a caller who leaves takes nobody along. A group never waits for a lock: where
+//! another session holds a partition, one append waits there by the single form, and the others of that partition for
+//! it; all other partitions go on.
+//!
+//! The appends of one lease form a lane. At most one call of a lane is on its way: a second one would only wait for the
+//! row that the first one holds.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ledger_core::{
+    AcquisitionId, Append, Appended, Failure, FailureKind, Generation, Holder, Lease, LedgerError, PartitionId, Result,
+};
+use tokio::sync::oneshot;
+
+use crate::group::{self, Granted, Group};
+use crate::ledger::Shared;
+
+/// How many groups are on their way at most. More of them are slower: they share the server's flushes and its cores.
+pub(crate) const GROUPS: usize = 2;
+
+/// The most appends of one group: more of them save little, and make all of them wait.
+const MEMBERS: usize = 128;
+
+/// The most bytes of one group, kinds, payloads and metadata.
+const GROUP_BYTES: usize = 256 * 1024;
+
+/// An append of more bytes than this has its price in its bytes, and goes alone.
+const MEMBER_BYTES: usize = 32 * 1024;
+
+/// Whose append it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Lane {
+    pub(crate) partition: PartitionId,
+    pub(crate) holder: Holder,
+    pub(crate) generation: Generation,
+    pub(crate) acquisition: AcquisitionId,
+}
+
+impl Lane {
+    fn of(lease: &Lease) -> Self {
+        let Lease { partition, holder, generation, acquisition, .. } = lease;
+        Self {
+            partition: partition.clone(),
+            holder: holder.clone(),
+            generation: *generation,
+            acquisition: *acquisition,
+        }
+    }
+}
+
+/// The acquisition is another one for each lease.
+impl Hash for Lane {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.acquisition.hash(state);
+    }
+}
+
+/// An append that waits for its group's answer.
+#[derive(Debug)]
+pub(crate) struct Member {
+    pub(crate) append: Append,
+    answer: oneshot::Sender<Word>,
+    number: u64,
+}
+
+/// What a group has to say to a member.
+#[derive(Debug)]
+enum Word {
+    Granted(Granted),
+    /// Not decided: the single form answers. Where the partition was held, the lane waits for it.
+    Alone(Option<Pass>),
+    Failed(LedgerError),
+}
+
+/// The waiting appends.
+#[derive(Debug, Default)]
+pub(crate) struct Coalescer {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Those with somebody waiting or on its way.
+    lanes: HashMap<Lane, Queue>,
+    /// Those with somebody waiting and nobody on its way.
+    ready: VecDeque<Lane>,
+    groups: usize,
+    /// Calls that found nothing on its way.
+    lone: usize,
+    numbers: u64,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    waiting: VecDeque<Member>,
+    /// A call of the lane is on its way.
+    busy: bool,
+}
+
+/// How an append goes.
+enum Entered {
+    Lone(Pass),
+    Waits(oneshot::Receiver<Word>, u64),
+}
+
+/// A lane's call by the single form; when it is dropped, the lane goes on.
+#[derive(Debug)]
+struct Pass {
+    shared: Arc<Shared>,
+    lane: Option<Lane>,
+    lone: bool,
+}
+
+impl Drop for Pass {
+    fn drop(&mut self) {
+        let mut state = self.shared.coalescer.lock();
+        if self.lone {
+            state.lone -= 1;
+        }
+        if let Some(lane) = self.lane.take() {
+            state.free(lane);
+        }
+        let starts = state.starts();
+        drop(state);
+        start(starts, &self.shared);
+    }
+}
+
+/// Appends, together with others where there are any.
+pub(crate) async fn append(shared: &Arc<Shared>, lease: &Lease, append: &Append) -> Result<Appended> {
+    let deadline = shared.runner.deadline();
+    if append.bytes() > MEMBER_BYTES {
+        return shared.append_alone(lease, append, deadline).await;
+    }
+    let lane = Lane::of(lease);
+    let (receiver, number) = match Coalescer::enter(shared, &lane, append) {
+        Entered::Waits(receiver, number) => (receiver, number),
+        Entered::Lone(pass) => {
+            let answer = shared.append_alone(lease, append, deadline).await;
+            drop(pass);
+            return answer;
+        }
+    };
+    match tokio::time::timeout_at(deadline.into(), receiver).await {
+        Ok(Ok(Word::Granted(granted))) => granted.appended(lease, append),
+        Ok(Ok(Word::Alone(pass))) => {
+            let answer = shared.append_alone(lease, append, deadline).await;
+            drop(pass);
+            answer
+        }
+        Ok(Ok(Word::Failed(error))) => Err(error),
+        // The runtime that drove it is gone.
+        Ok(Err(_)) => {
+            Err(LedgerError::Unknown(Failure::new(FailureKind::Closed, "the call was not driven to its end")))
+        }
+        Err(_) => Err(shared.coalescer.withdraw(&lane, number)),
+    }
+}
+
+impl Coalescer {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn enter(shared: &Arc<Shared>, lane: &Lane, append: &Append) -> Entered {
+        let mut state = shared.coalescer.lock();
+        let alone = state.groups == 0 && state.lone == 0;
+        let number = state.numbers;
+        state.numbers += 1;
+        let queue = state.lanes.entry(lane.clone()).or_default();
+        if alone && !queue.busy && queue.waiting.is_empty() {
+            queue.busy = true;
+            state.lone += 1;
+            return Entered::Lone(Pass { shared: shared.clone(), lane: Some(lane.clone()), lone: true });
+        }
+        let (answer, receiver) = oneshot::channel();
+        let first = queue.waiting.is_empty() && !queue.busy;
+        queue.waiting.push_back(Member { append: append.clone(), answer, number });
+        if first {
+            state.ready.push_back(lane.clone());
+        }
+        let starts = state.starts();
+        drop(state);
+        start(starts, shared);
+        Entered::Waits(receiver, number)
+    }
+
+    /// What is told where the time ran out: an append that still waited is taken back.
+    fn withdraw(&self, lane: &Lane, number: u64) -> LedgerError {
+        let mut state = self.lock();
+        let waiting = state.lanes.get_mut(lane).map(|queue| &mut queue.waiting);
+        let found = waiting.and_then(|waiting| {
+            let at = waiting.iter().position(|member| member.number == number)?;
+            waiting.remove(at)
+        });
+        match found {
+            Some(_) => LedgerError::NotWritten(Failure::new(FailureKind::Busy, "the partition was busy for too long")),
+            None => crate::classify::timed_out(true).error,
+        }
+    }
+}
+
+impl State {
+    /// Lets a lane go on whose call has ended.
+    fn free(&mut self, lane: Lane) {
+        let Some(queue) = self.lanes.get_mut(&lane) else { return };
+        queue.busy = false;
+        if queue.waiting.is_empty() {
+            self.lanes.remove(&lane);
+        } else {
+            self.ready.push_back(lane);
+        }
+    }
+
+    /// Whether another group may go; it is counted then.
+    fn starts(&mut self) -> bool {
+        let starts = !self.ready.is_empty() && self.groups < GROUPS;
+        self.groups += usize::from(starts);
+        starts
+    }
+
+    /// The next group, within its bounds.
+    fn take(&mut self) -> Option<Group> {
+        let mut group = Group::default();
+        let (mut ids, mut bytes) = (HashSet::new(), 0);
+        while let Some(lane) = self.ready.pop_front() {
+            let Some(queue) = self.lanes.get_mut(&lane) else { continue };
+            let slot = group.lanes.len();
+            let mut taken = false;
+            while let Some(member) = queue.waiting.front() {
+                if member.answer.is_closed() {
+                    queue.waiting.pop_front();
+                    continue;
+                }
+                // No id twice in one call: the second is answered from what the first has written.
+                let fits = group.members.len() < MEMBERS && bytes < GROUP_BYTES;
+                if !fits || !ids.insert(member.append.id()) {
+                    break;
+                }
+                bytes += member.append.bytes();
+                group.members.extend(queue.waiting.pop_front().map(|member| (slot, member)));
+                taken = true;
+            }
+            if taken {
+                queue.busy = true;
+                group.lanes.push(lane);
+            } else if queue.waiting.is_empty() {
+                self.lanes.remove(&lane);
+            } else {
+                self.ready.push_front(lane);
+                break;
+            }
+        }
+        (!group.members.is_empty()).then_some(group)
+    }
+}
+
+/// One of the groups that may be on their way.
+struct Turn {
+    shared: Arc<Shared>,
+    ended: bool,
+}
+
+/// Where a runtime ends while it drives.
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.shared.coalescer.lock().groups -= 1;
+        }
+    }
+}
+
+impl Turn {
+    fn take(&mut self) -> Option<Group> {
+        let mut state = self.shared.coalescer.lock();
+        let group = state.take();
+        // Under one lock with the look at the queue: nobody is left waiting without a driver.
+        if group.is_none() {
+            state.groups -= 1;
+            self.ended = true;
+            return None;
+        }
+        let starts = state.starts();
+        drop(state);
+        start(starts, &self.shared);
+        group
+    }
+}
+
+/// Starts a group that was counted. Not under the lock: where the runtime is ending, the task is dropped at once.
+fn start(starts: bool, shared: &Arc<Shared>) {
+    if !starts {
+        return;
+    }
+    let turn = Turn { shared: shared.clone(), ended: false };
+    // Without a runtime, the next append that comes starts one.
+    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+        runtime.spawn(drive(turn));
+    }
+}
+
+async fn drive(mut turn: Turn) {
+    while let Some(group) = turn.take() {
+        let mut sent = Sent { shared: turn.shared.clone(), group: Some(group) };
+        sent.run().await;
+        drop(sent);
+        // Those who were answered come again before the next group is formed.
+        tokio::task::yield_now().await;
+    }
+}
+
+/// A group on its way. Its lanes go on whatever becomes of it.
+struct Sent {
+    shared: Arc<Shared>,
+    group: Option<Group>,
+}
+
+impl Drop for Sent {
+    fn drop(&mut self) {
+        if let Some(group) = self.group.take() {
+            let mut state = self.shared.coalescer.lock();
+            group.lanes.into_iter().for_each(|lane| state.free(lane));
+        }
+    }
+}
+
+impl Sent {
+    async fn run(&mut self) {
+        let Some(group) = &self.group else { return };
+        let decided = group::send(&self.shared.runner, group).await;
+        let Some(Group { lanes, members }) = self.group.take() else { return };
+        let (mut granted, held) = match decided {
+            Ok(decided) => (decided.granted, decided.held),
+            Err(error) => {
+                self.free(lanes);
+                for (_, member) in members {
+                    // Surely not written: the single form tries again, and says what the trouble is.
+                    let word = match &error {
+                        LedgerError::Unknown(_) => Word::Failed(error.clone()),
+                        _ => Word::Alone(None),
+                    };
+                    drop(member.answer.send(word));
+                }
+                return;
+            }
+        };
+        let mut passes = Vec::new();
+        let mut answers = Vec::with_capacity(members.len());
+        {
+            let mut state = self.shared.coalescer.lock();
+            let mut waits: Vec<Option<Lane>> = lanes.into_iter().map(Some).collect();
+            let mut behind: Vec<(Lane, Member)> = Vec::new();
+            for (nth, (slot, member)) in members.into_iter().enumerate() {
+                match granted.get_mut(nth).and_then(Option::take) {
+                    Some(granted) => answers.push((member, Word::Granted(granted))),
+                    // The first of a held lane waits at the server, the others for it.
+                    None if held.contains(&slot) => match waits[slot].take() {
+                        Some(lane) => passes.push((slot, lane, member)),
+                        None => {
+                            let lane =
+                                passes.iter().find(|(other, ..)| *other == slot).map(|(_, lane, _)| lane.clone());
+                            behind.extend(lane.map(|lane| (lane, member)));
+                        }
+                    },
+                    None => answers.push((member, Word::Alone(None))),
+                }
+            }
+            for (lane, member) in behind.into_iter().rev() {
+                state.lanes.entry(lane).or_default().waiting.push_front(member);
+            }
+            for lane in waits.into_iter().flatten() {
+                state.free(lane);
+            }
+        }
+        for (_, lane, member) in passes {
+            let pass = Pass { shared: self.shared.clone(), lane: Some(lane), lone: false };
+            answers.push((member, Word::Alone(Some(pass))));
+        }
+        for (member, word) in answers {
+            drop(member.answer.send(word));
+        }
+    }
+
+    fn free(&self, lanes: Vec<Lane>) {
+        let mut state = self.shared.coalescer.lock();
+        lanes.into_iter().for_each(|lane| state.free(lane));
+    }
+}

@@ -1,0 +1,125 @@
+//! One call for many appends: what is sent, and what is answered.
+
+use ledger_core::{
+    Append, Appended, Digest, Entry, Expected, Judged, Lease, LedgerError, Position, Result, Revision, Timestamp,
+};
+use sqlx::Row;
+use sqlx::postgres::PgRow;
+
+use crate::call::{self, Call, Value};
+use crate::coalesce::{Lane, Member};
+use crate::retry::Runner;
+
+/// Appends that travel together, those of a lane side by side; each with the number of its lane.
+#[derive(Debug, Default)]
+pub(crate) struct Group {
+    pub(crate) lanes: Vec<Lane>,
+    pub(crate) members: Vec<(usize, Member)>,
+}
+
+/// What the server decided: of each member, if it was granted; and the lanes whose partition another session holds.
+#[derive(Debug)]
+pub(crate) struct Decided {
+    pub(crate) granted: Vec<Option<Granted>>,
+    pub(crate) held: Vec<usize>,
+}
+
+/// What is stored of an append, beside what its caller knows.
+#[derive(Debug)]
+pub(crate) struct Granted {
+    last: i64,
+    time: i64,
+    revision: i64,
+    behind: bool,
+    chain: Vec<u8>,
+}
+
+impl Granted {
+    /// The caller's answer. Holder, generation and acquisition were compared with the lease's.
+    pub(crate) fn appended(self, lease: &Lease, append: &Append) -> Result<Appended> {
+        let corrupt = |detail: String| LedgerError::corrupt(Some(&lease.partition), None, detail);
+        let last = Position::new(self.last).map_err(|bad| corrupt(bad.to_string()))?;
+        let count = i64::try_from(append.events().len()).unwrap_or(i64::MAX);
+        let first = Position::new(last.get() - count + 1).map_err(|bad| corrupt(bad.to_string()))?;
+        let chain: [u8; 32] =
+            self.chain.try_into().map_err(|_| corrupt("a chain value has not 32 bytes".to_owned()))?;
+        let revision = u64::try_from(self.revision).map_err(|_| corrupt("a revision is negative".to_owned()))?;
+        let time = Timestamp::from_micros(self.time);
+        let entry = Entry::new(
+            Some(append.id()),
+            (first, last),
+            lease.generation,
+            lease.holder.clone(),
+            lease.acquisition,
+            time,
+            append.content(),
+            Digest::new(chain),
+        );
+        Ok(Appended::new(entry.into(), false, Judged::new(time, Revision::new(revision), self.behind)))
+    }
+}
+
+/// Sends a group and reads what was decided.
+pub(crate) async fn send(runner: &Runner, group: &Group) -> Result<Decided> {
+    let contents: Vec<Digest> = group.members.iter().map(|(_, member)| member.append.content()).collect();
+    let rows = runner.run_group(&call(group, &contents)).await?;
+    let row = rows.first().ok_or_else(|| LedgerError::corrupt(None, None, "a group answered no row"))?;
+    decided(row, group).map_err(|bad| LedgerError::corrupt(None, None, format!("a group's answer: {bad}")))
+}
+
+fn call<'a>(group: &'a Group, contents: &'a [Digest]) -> Call<'a> {
+    let lanes = &group.lanes;
+    let appends = || group.members.iter().map(|(_, member)| &member.append);
+    let texts = |of: fn(&ledger_core::NewEvent) -> &str| {
+        Value::Texts(appends().flat_map(|append| append.events().iter().map(of)).collect())
+    };
+    let expected = |append: &Append| match append.expected() {
+        Expected::Any => None,
+        Expected::Position(head) => Some(head.get()),
+    };
+    // What is counted here is far below the bounds of a group.
+    let small = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
+    let values = vec![
+        Value::Texts(lanes.iter().map(|lane| lane.partition.as_str()).collect()),
+        Value::Bigs(lanes.iter().map(|lane| Some(lane.generation.get())).collect()),
+        Value::Uuids(lanes.iter().map(|lane| lane.acquisition.as_uuid()).collect()),
+        Value::Texts(lanes.iter().map(|lane| lane.holder.as_str()).collect()),
+        Value::Smalls(group.members.iter().map(|(slot, _)| small(slot + 1)).collect()),
+        Value::Uuids(appends().map(|append| append.id().as_uuid()).collect()),
+        Value::Bigs(appends().map(expected).collect()),
+        Value::Byteses(contents.iter().map(|content| content.as_bytes().as_slice()).collect()),
+        Value::Smalls(appends().map(|append| small(append.events().len())).collect()),
+        texts(|event| event.kind.as_str()),
+        texts(|event| event.payload.as_str()),
+        texts(|event| event.metadata.as_str()),
+    ];
+    Call { function: &call::APPEND_MANY, values }
+}
+
+fn decided(row: &PgRow, group: &Group) -> Result<Decided, Box<dyn std::error::Error + Send + Sync>> {
+    fn list<'r, T>(row: &'r PgRow, column: usize) -> sqlx::Result<Vec<T>>
+    where
+        Option<Vec<T>>: sqlx::Decode<'r, sqlx::Postgres> + sqlx::Type<sqlx::Postgres>,
+    {
+        Ok(row.try_get::<Option<Vec<T>>, _>(column)?.unwrap_or_default())
+    }
+    let members: Vec<i64> = list(row, 0)?;
+    let lasts: Vec<i64> = list(row, 1)?;
+    let times: Vec<i64> = list(row, 2)?;
+    let revisions: Vec<i64> = list(row, 3)?;
+    let behind: Vec<bool> = list(row, 4)?;
+    let chains: Vec<Vec<u8>> = list(row, 5)?;
+    let held: Vec<i64> = list(row, 6)?;
+    let mut granted: Vec<Option<Granted>> = group.members.iter().map(|_| None).collect();
+    let facts = lasts.into_iter().zip(times).zip(revisions).zip(behind).zip(chains);
+    for (member, ((((last, time), revision), behind), chain)) in members.into_iter().zip(facts) {
+        let place = index(member).and_then(|nth| granted.get_mut(nth)).ok_or("it names no member")?;
+        *place = Some(Granted { last, time, revision, behind, chain });
+    }
+    Ok(Decided { granted, held: held.into_iter().filter_map(index).collect() })
+}
+
+/// The server counts from 1.
+fn index(number: i64) -> Option<usize> {
+    usize::try_from(number.checked_sub(1)?).ok()
+}
