@@ -19,6 +19,12 @@ pub type HarnessError = Box<dyn Error + Send + Sync>;
 pub trait Harness: Send + Sync {
     /// Makes a fresh, empty ledger that nobody else uses: a new file, a new schema. Dropping the storage removes it.
     async fn provision(&self) -> Result<Box<dyn Storage>, HarnessError>;
+
+    /// Whether cases that count run with their full figures: where the environment has `FENCED_LEDGER_FULL`, if not
+    /// said otherwise. A second way into a store that is tested in full may say no.
+    fn full(&self) -> bool {
+        std::env::var_os("FENCED_LEDGER_FULL").is_some_and(|value| !value.is_empty() && value != "0")
+    }
 }
 
 /// One storage with one ledger in it.

@@ -17,18 +17,13 @@ pub struct Suite {
     cases: Vec<Case>,
     time_out: Duration,
     at_once: usize,
-    full: bool,
+    full: Option<bool>,
 }
 
 impl Suite {
-    /// All cases; full figures where the environment has `FENCED_LEDGER_FULL`.
+    /// All cases; full figures where the [harness says so](Harness::full).
     pub fn new() -> Self {
-        Self {
-            cases: CASES.to_vec(),
-            time_out: Duration::from_secs(60),
-            at_once: 8,
-            full: std::env::var_os("FENCED_LEDGER_FULL").is_some_and(|value| !value.is_empty() && value != "0"),
-        }
+        Self { cases: CASES.to_vec(), time_out: Duration::from_secs(60), at_once: 8, full: None }
     }
 
     /// Only the cases that `keep` wants.
@@ -38,10 +33,10 @@ impl Suite {
         self
     }
 
-    /// Whether cases that count run with their full figures, whatever the environment has.
+    /// Whether cases that count run with their full figures, whatever the harness says.
     #[must_use]
     pub fn full(mut self, full: bool) -> Self {
-        self.full = full;
+        self.full = Some(full);
         self
     }
 
@@ -77,12 +72,13 @@ impl Suite {
     }
 
     async fn run_case(&self, harness: &dyn Harness, case: Case) -> Outcome {
-        let limit = if self.full { self.time_out * 10 } else { self.time_out };
+        let full = self.full.unwrap_or_else(|| harness.full());
+        let limit = if full { self.time_out * 10 } else { self.time_out };
         let provisioned = tokio::time::timeout(
             limit,
             unwound(async {
                 let storage = harness.provision().await?;
-                Context::new(storage, self.full).await
+                Context::new(storage, full).await
             }),
         );
         let context = match provisioned.await {

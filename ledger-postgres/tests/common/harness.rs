@@ -63,6 +63,11 @@ impl Harness for Postgres {
         let url = self.through.clone().unwrap_or_else(|| place.url.clone());
         Ok(Box::new(Fresh { place, door: self.door, url, server: self.server.clone() }))
     }
+
+    /// The full figures are for the library's own connections. The other ways in call the same functions.
+    fn full(&self) -> bool {
+        self.door == Door::Own && super::full()
+    }
 }
 
 #[async_trait]
