@@ -29,6 +29,23 @@ pub(crate) struct Faulty {
     line: AtomicU8,
     renewals: AtomicUsize,
     appends: AtomicUsize,
+    in_flight: AtomicUsize,
+}
+
+/// A call that the store has, until it answers or its future is dropped.
+struct InFlight<'a>(&'a AtomicUsize);
+
+impl<'a> InFlight<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::SeqCst);
+        Self(count)
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 impl Faulty {
@@ -38,6 +55,7 @@ impl Faulty {
             line: AtomicU8::new(Line::Good as u8),
             renewals: AtomicUsize::new(0),
             appends: AtomicUsize::new(0),
+            in_flight: AtomicUsize::new(0),
         })
     }
 
@@ -48,6 +66,11 @@ impl Faulty {
     /// How many appends were sent.
     pub(crate) fn appends(&self) -> usize {
         self.appends.load(Ordering::SeqCst)
+    }
+
+    /// Whether the store has no renewal, append or fate to answer.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.in_flight.load(Ordering::SeqCst) == 0
     }
 
     fn is(&self, line: Line) -> bool {
@@ -79,6 +102,7 @@ impl FencedLedger for Faulty {
     }
 
     async fn renew(&self, lease: &Lease, ttl: Option<Ttl>) -> Result<Renewal> {
+        let _in_flight = InFlight::new(&self.in_flight);
         let nth = self.renewals.fetch_add(1, Ordering::SeqCst);
         self.carry(nth, self.ledger.renew(lease, ttl).await)
     }
@@ -92,6 +116,7 @@ impl FencedLedger for Faulty {
     }
 
     async fn append(&self, lease: &Lease, append: &Append) -> Result<Appended> {
+        let _in_flight = InFlight::new(&self.in_flight);
         let nth = self.appends.fetch_add(1, Ordering::SeqCst);
         if self.is(Line::AppendsLost) {
             return Err(lost());
@@ -101,6 +126,7 @@ impl FencedLedger for Faulty {
     }
 
     async fn fate(&self, partition: &PartitionId, id: AppendId, generation: Generation) -> Result<Fate> {
+        let _in_flight = InFlight::new(&self.in_flight);
         self.ledger.fate(partition, id, generation).await
     }
 
