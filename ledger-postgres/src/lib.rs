@@ -78,6 +78,7 @@ mod group;
 mod ledger;
 mod open;
 mod options;
+mod page;
 mod pool;
 mod retry;
 mod row;
