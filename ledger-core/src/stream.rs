@@ -51,7 +51,7 @@ impl<'a, F: FnMut(Position) -> Reading<'a> + Unpin> Stream for Pages<'a, F> {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Event>>> {
         loop {
-            if self.taken % POLL_EVERY == 0 || self.page.as_slice().is_empty() {
+            if self.taken.is_multiple_of(POLL_EVERY) || self.page.as_slice().is_empty() {
                 self.poll_ahead(cx);
             }
             if let Some(event) = self.page.next() {

@@ -138,13 +138,12 @@ pub(crate) fn backward(
     Ok(Page::backward(events, Some(head)))
 }
 
-/// The partition and its head; `None` where it was never claimed. A start beyond the position after the head is an
+/// The partition and its head.
+type Begun = (Found, (Position, Generation));
+
+/// What a forward page begins with; `None` where the partition was never claimed. A start beyond the position after the head is an
 /// error (D4).
-fn begin(
-    connection: &Connection,
-    partition: &PartitionId,
-    from: Position,
-) -> Result<Option<(Found, (Position, Generation))>, Trouble> {
+fn begin(connection: &Connection, partition: &PartitionId, from: Position) -> Result<Option<Begun>, Trouble> {
     let Some(found) = store::find(connection, partition)? else {
         if from > Position::FIRST {
             return Err(LedgerError::AheadOfLog { from, head: None }.into());
