@@ -241,10 +241,12 @@ async fn write_log(ledger: &dyn FencedLedger, jobs: &PartitionId) -> Result<Leas
     Ok(second)
 }
 
+/// What is edited; the generation that an advance must reach then; the position where the log goes on; where verify still
+/// finds a fault, if it does.
+type Edited<'a> = (&'a str, &'a [Edit], i64, i64, Option<i64>);
+
 pub(super) async fn rbk05_advance_ends_what_has_diverged(cx: Context) -> Verdict {
-    // What is edited; the generation that the advance must reach; the position where the log goes on; where verify still
-    // finds a fault, if it does.
-    let edits: [(&str, &[Edit], i64, i64, Option<i64>); 8] = [
+    let edits: [Edited<'_>; 8] = [
         ("a holder", &[Edit::LeaseHolder { holder: holder("c") }], 3, 9, None),
         ("a generation", &[Edit::LeaseGeneration { generation: generation(7) }], 8, 9, None),
         ("an older generation", &[Edit::LeaseGeneration { generation: generation(1) }], 3, 9, None),
