@@ -149,9 +149,6 @@ impl Keeper {
             if is_last {
                 return Err(lost_answer.unwrap_or(error));
             }
-            if bug!(terms, NewAcquisitionOnTheSecondTry) {
-                acquisition = AcquisitionId::mint();
-            }
             clock.sleep_until(clock.now().after(terms.pause().min(POLL)).min(deadline)).await;
         }
     }

@@ -41,22 +41,6 @@
 //! }
 //! ```
 
-/// Whether a bug was switched on. Outside of this crate's own tests it is `false` and nothing else: there the bugs do
-/// not exist.
-#[cfg(not(test))]
-macro_rules! bug {
-    ($terms:expr, $bug:ident) => {{
-        let _ = &$terms;
-        false
-    }};
-}
-#[cfg(test)]
-macro_rules! bug {
-    ($terms:expr, $bug:ident) => {
-        $terms.bug == Some($crate::keeper::tests::Bug::$bug)
-    };
-}
-
 mod changes;
 mod claim;
 mod clock;
@@ -64,6 +48,12 @@ mod counts;
 mod driver;
 mod end;
 mod pool;
+#[cfg(not(test))]
+mod rules;
+/// The same with bugs that tests switch on.
+#[cfg(test)]
+#[path = "tests/rules.rs"]
+mod rules;
 mod settle;
 mod signal;
 mod tenure;

@@ -1,4 +1,5 @@
 //! A ledger for these tests: the decisions of the core in memory, with faults by script and a record of every call.
+//! Three bugs of keepers stand here, at the place where what they send arrives.
 //!
 //! `ledger-memory` can not be used here: it is built on the library, and these tests are built into it.
 
@@ -8,11 +9,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use async_trait::async_trait;
 use futures_channel::oneshot::{Receiver, Sender, channel};
 
+use super::{Bug, bug};
 use crate::decide::{self, Decision, Subject};
 use crate::keeper::{LocalClock, ManualLocalClock, Moment};
 use crate::{
-    Append, AppendId, Appended, Claim, Claimed, Clock, Description, Ended, Entry, Failure, FailureKind, Fate,
-    FencedLedger, Generation, Lease, LedgerError, LedgerId, ManualClock, Note, Observation, Page, PageSize,
+    AcquisitionId, Append, AppendId, Appended, Claim, Claimed, Clock, Description, Ended, Entry, Failure, FailureKind,
+    Fate, FencedLedger, Generation, Lease, LedgerError, LedgerId, ManualClock, Note, Observation, Page, PageSize,
     PartitionId, PartitionPage, PartitionState, Position, RecordPage, RecordSlot, Released, Renewal, Result, Standing,
     Ttl, judge,
 };
@@ -182,6 +184,9 @@ impl FencedLedger for ScriptedLedger {
     async fn claim(&self, claim: &Claim) -> Result<Claimed> {
         self.call("claim", &claim.partition, |fault| {
             let mut claim = claim.clone();
+            if bug() == Some(Bug::NewAcquisitionOnTheSecondTry) && self.count("claim") > 1 {
+                claim.acquisition = AcquisitionId::mint();
+            }
             if let Some(Fault::Grants(ttl)) = fault {
                 claim.ttl = *ttl;
             }
@@ -214,7 +219,12 @@ impl FencedLedger for ScriptedLedger {
     }
 
     async fn append(&self, lease: &Lease, append: &Append) -> Result<Appended> {
+        let mut append = append.clone();
+        if bug() == Some(Bug::NewIdOnTheSecondTry) && self.count("append") > 0 {
+            append = Append::new(append.events().clone())?;
+        }
         self.call("append", &lease.partition, |_| {
+            let append = &append;
             let decide =
                 |subject: Subject<'_>, earlier: Option<&Arc<Entry>>| decide::append(subject, earlier, lease, append);
             self.decide(&lease.partition, Some(append.id()), decide)
@@ -228,7 +238,7 @@ impl FencedLedger for ScriptedLedger {
             let Some((standing, log)) = state.partitions.get(partition) else { return Ok(Fate::Undecided) };
             Ok(match log.iter().find(|entry| entry.id == Some(id)) {
                 Some(entry) => Fate::Recorded(entry.clone()),
-                None if standing.has_visibly_ended(generation) => Fate::Never,
+                None if standing.has_visibly_ended(generation) || bug() == Some(Bug::UndecidedIsNever) => Fate::Never,
                 None => Fate::Undecided,
             })
         })

@@ -7,11 +7,14 @@ mod settling;
 mod trust;
 mod world;
 
+use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use super::clock::{LocalClock, ManualLocalClock, Moment};
 use world::{Outcome, World};
 
-/// What is wrong with a keeper. Read by `bug!`, which is `false` outside of these tests.
+/// What is wrong with a keeper: with one of its rules (`rules.rs`), with its clock (`world.rs`), with what it sends
+/// (`ledger.rs`), or with how it is put together (`world.rs`, `handing_back.rs`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bug {
     TrustFromTheReply,
@@ -24,7 +27,7 @@ pub(crate) enum Bug {
     RenewalRevives,
     StoreThatWentBackIsTrusted,
     DropOfTheDriverUnnoticed,
-    AsksTheStoreFirst,
+    ClockStopsInASuspension,
     ReleaseBeforeTheDrain,
     AppendsWhileDraining,
     RenewsAfterTheRelease,
@@ -36,6 +39,22 @@ pub(crate) enum Bug {
     NewAcquisitionOnTheSecondTry,
     PoolDrivesOneAfterAnother,
     LossesAreNotCounted,
+}
+
+thread_local! {
+    /// The bug of the world that runs on this thread, and its clock.
+    static BUG: Cell<Option<Bug>> = const { Cell::new(None) };
+    static CLOCK: RefCell<ManualLocalClock> = RefCell::default();
+}
+
+/// The bug that is switched on.
+pub(super) fn bug() -> Option<Bug> {
+    BUG.get()
+}
+
+/// The keeper's time, for a rule that should not look at it.
+pub(super) fn now() -> Moment {
+    CLOCK.with_borrow(LocalClock::now)
 }
 
 struct Scenario {
@@ -103,7 +122,7 @@ const BROKEN: &[(Bug, &str, &str)] = &[
     (Bug::RenewalRevives, "late_answer_does_not_revive", "expected a loss, unrenewed"),
     (Bug::StoreThatWentBackIsTrusted, "store_that_went_back_is_noticed", "expected a loss, went_back"),
     (Bug::DropOfTheDriverUnnoticed, "dropped_driver_ends_the_writer", "expected a loss, unkept"),
-    (Bug::AsksTheStoreFirst, "suspended_writer_finds_its_time_gone", "none after the suspension"),
+    (Bug::ClockStopsInASuspension, "suspended_writer_finds_its_time_gone", "not sent after a suspension"),
     (Bug::ReleaseBeforeTheDrain, "release_waits_for_what_is_in_flight", "while an append is in flight"),
     (Bug::AppendsWhileDraining, "release_waits_for_what_is_in_flight", "no new append during the drain"),
     (Bug::RenewsAfterTheRelease, "nothing_is_renewed_once_the_release_is_sent", "renewals after the release"),

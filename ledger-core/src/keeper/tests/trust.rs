@@ -139,7 +139,7 @@ pub(super) fn store_that_went_back_is_noticed(mut w: World) -> Outcome {
 /// K3. Nobody drives any more: nobody would watch the time.
 pub(super) fn dropped_driver_ends_the_writer(mut w: World) -> Outcome {
     let (writer, driver) = w.claim(&w.keeper("a"))?;
-    drop(driver);
+    w.drop_driver(driver);
     expect_lost(&writer, "unkept")
 }
 
@@ -221,7 +221,7 @@ pub(super) fn counters_tell_what_happened(mut w: World) -> Outcome {
     let sender = writer.clone();
     let refused = w.start(async move { sender.append(&append()).await }).take("an append")?;
     ensure(refused.is_err(), "an append that is not sent", &refused)?;
-    let counts = keeper.counts();
+    let counts = w.counts(&keeper);
     equal("renewals granted and failed", (counts.renewals, counts.renewals_failed), (1, 1))?;
     equal("appends sent and not sent", (counts.appends, counts.not_sent), (2, 1))?;
     // At 0.5 s there were 2.2 s left of the claim, at 1.5 s 2.325 s of the renewal that was sent at 1.125 s.

@@ -4,16 +4,18 @@
 use std::cell::RefCell;
 use std::fmt::Debug;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_executor::{LocalPool, LocalSpawner};
 use futures_util::future::BoxFuture;
 use futures_util::task::LocalSpawnExt;
 
-use super::Bug;
 use super::ledger::{Fault, ScriptedLedger, gate};
-use crate::keeper::{Driver, End, Keeper, LocalClock, Loss, ManualLocalClock, Moment, State, Terms, Wait, Writer};
+use super::{BUG, Bug, CLOCK};
+use crate::keeper::{
+    Counts, Driver, End, Keeper, LocalClock, Loss, ManualLocalClock, Moment, State, Terms, Wait, Writer,
+};
 use crate::{
     Append, FencedLedger, Holder, LedgerError, ManualClock, NewEvent, Note, Observation, PartitionId, Reason, Ttl,
 };
@@ -26,6 +28,8 @@ pub(super) struct World {
     pub(super) local: ManualLocalClock,
     pub(super) jobs: PartitionId,
     pub(super) bug: Option<Bug>,
+    /// How long a clock that stops in a suspension is behind.
+    asleep: Arc<Mutex<Duration>>,
     store: ManualClock,
     executor: LocalPool,
     spawner: LocalSpawner,
@@ -37,16 +41,23 @@ pub(super) struct World {
 pub(super) struct KeepersClock {
     clock: ManualLocalClock,
     never_at_once: bool,
+    asleep: Arc<Mutex<Duration>>,
+}
+
+impl KeepersClock {
+    fn asleep(&self) -> Duration {
+        *self.asleep.lock().expect("no test panics under this lock")
+    }
 }
 
 impl LocalClock for KeepersClock {
     fn now(&self) -> Moment {
-        self.clock.now()
+        self.clock.now().before(self.asleep())
     }
 
     fn sleep_until(&self, moment: Moment) -> BoxFuture<'static, ()> {
         let earliest = if self.never_at_once { self.now().after(ms(1)) } else { moment };
-        self.clock.sleep_until(moment.max(earliest))
+        self.clock.sleep_until(moment.max(earliest).after(self.asleep()))
     }
 }
 
@@ -89,12 +100,14 @@ impl World {
         let ledger = Arc::new(ScriptedLedger::new(store.clone(), local.clone()));
         let jobs = PartitionId::new("jobs").expect("a name");
         let spawner = executor.spawner();
-        Self { ledger, local, jobs, bug, store, executor, spawner }
+        BUG.set(bug);
+        CLOCK.set(local.clone());
+        Self { ledger, local, jobs, bug, asleep: Arc::default(), store, executor, spawner }
     }
 
     /// TTL 3 s, so: margin 300 ms, a renewal every second, a try of 500 ms, and 125 ms after one that failed.
     pub(super) fn terms(&self) -> Terms {
-        Terms { bug: self.bug, ..Terms::new(Ttl::from_millis(3_000).expect("a TTL")) }
+        Terms::new(Ttl::from_millis(3_000).expect("a TTL"))
     }
 
     pub(super) fn keeper(&self, name: &str) -> Keeper {
@@ -105,7 +118,8 @@ impl World {
 
     /// The local clock, as a keeper or pool gets it.
     pub(super) fn clock(&self) -> KeepersClock {
-        KeepersClock { clock: self.local.clone(), never_at_once: self.bug.is_some() }
+        let (clock, asleep) = (self.local.clone(), self.asleep.clone());
+        KeepersClock { clock, never_at_once: self.bug.is_some(), asleep }
     }
 
     /// Begins something.
@@ -129,13 +143,20 @@ impl World {
     /// Lets time pass, with everything running: in steps of 25 ms.
     pub(super) fn pass(&mut self, millis: u64) {
         for _ in 0..millis / 25 {
-            self.suspend(25);
+            self.step(25);
             self.run();
         }
     }
 
     /// Lets time pass with nothing running: the process is stopped, or the machine sleeps.
     pub(super) fn suspend(&mut self, millis: u64) {
+        self.step(millis);
+        if self.bug == Some(Bug::ClockStopsInASuspension) {
+            *self.asleep.lock().expect("no test panics under this lock") += ms(millis);
+        }
+    }
+
+    fn step(&mut self, millis: u64) {
         self.store.advance(ms(millis));
         self.local.advance(ms(millis));
     }
@@ -143,7 +164,25 @@ impl World {
     /// Claims, and lets the driver run.
     pub(super) fn hold(&mut self, keeper: &Keeper) -> Result<(Writer, Slot<Arc<End>>), String> {
         let (writer, driver) = self.claim(keeper)?;
+        if self.bug == Some(Bug::RenewsAfterTheDrop) {
+            // A keeper that keeps a writer of its own.
+            std::mem::forget(writer.clone());
+        }
         Ok((writer, self.start(driver)))
+    }
+
+    /// Drops a driver; one bug keeps it somewhere, unpolled.
+    pub(super) fn drop_driver(&self, driver: Driver) {
+        if self.bug == Some(Bug::DropOfTheDriverUnnoticed) { std::mem::forget(driver) } else { drop(driver) }
+    }
+
+    /// The counters; one bug has never counted a loss.
+    pub(super) fn counts(&self, keeper: &Keeper) -> Counts {
+        let mut counts = keeper.counts();
+        if self.bug == Some(Bug::LossesAreNotCounted) {
+            counts.lost_expired = 0;
+        }
+        counts
     }
 
     pub(super) fn claim(&mut self, keeper: &Keeper) -> Result<(Writer, Driver), String> {
