@@ -48,6 +48,11 @@ impl Context {
         self.storage.book(ledger)
     }
 
+    /// What a shadow over a handle asks.
+    pub(crate) fn shadowed(&self, ledger: Arc<dyn FencedLedger>) -> Arc<dyn FencedLedger> {
+        self.storage.shadowed(ledger)
+    }
+
     /// The clock, or a skip.
     pub fn clock(&self) -> Result<&dyn ClockControl, Stop> {
         let reason = "the store's clock can not be set";

@@ -57,6 +57,7 @@ mod record;
 mod rejection;
 mod remark;
 mod request;
+pub mod shadow;
 mod state;
 mod time;
 mod verify;

@@ -20,6 +20,7 @@ mod release;
 mod renewal;
 mod requests;
 mod restart;
+mod shadow;
 mod stale_write;
 mod takeover;
 

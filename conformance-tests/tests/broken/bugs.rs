@@ -103,6 +103,11 @@ pub(crate) enum Bug {
     HandoverAsOfNow,
     OnlyThePredecessorsRequests,
     RejectionsOfAnybody,
+    ShadowWithoutAMark,
+    ShadowJudgesByItself,
+    ShadowWithoutALeaseIsSilent,
+    ShadowClaimsBeforeItIsRefused,
+    ShadowClaimsWhereOthersEnforced,
 }
 
 /// A call that is judged.

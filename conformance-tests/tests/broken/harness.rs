@@ -10,6 +10,7 @@ use crate::book::BrokenBook;
 use crate::bugs::Bug;
 use crate::disk::{Disk, Part};
 use crate::reference::Reference;
+use crate::shadow::BrokenShadow;
 
 /// Provides references that all have the same bug, or none.
 pub(crate) struct ReferenceHarness {
@@ -33,6 +34,13 @@ impl Storage for OnDisk {
 
     fn book(&self, ledger: Arc<dyn FencedLedger>) -> Arc<dyn RequestBook> {
         Arc::new(BrokenBook { ledger, bug: self.0.bug })
+    }
+
+    fn shadowed(&self, ledger: Arc<dyn FencedLedger>) -> Arc<dyn FencedLedger> {
+        match self.0.bug {
+            Some(bug) => Arc::new(BrokenShadow { ledger, bug }),
+            None => ledger,
+        }
     }
 
     fn clock(&self) -> Option<&dyn ClockControl> {

@@ -6,9 +6,9 @@ use std::task::{Context, Poll};
 
 use futures_util::future::{BoxFuture, Either, select};
 
-use super::clock::Moment;
+use super::clock::{Moment, within};
 use super::end::{End, Loss};
-use super::tenure::{Tenure, no_answer, within};
+use super::tenure::{Tenure, no_answer};
 
 /// Keeps one lease: a future that the caller spawns or polls. It ends with the tenure, and tells how that ended.
 ///

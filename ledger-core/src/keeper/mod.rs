@@ -59,7 +59,7 @@ mod signal;
 mod tenure;
 mod terms;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod trust;
 mod writer;
 
@@ -75,3 +75,7 @@ pub use signal::Signal;
 pub use terms::Terms;
 pub use trust::Trust;
 pub use writer::Writer;
+
+pub(crate) use clock::within;
+pub(crate) use rules::is_fencing;
+pub(crate) use tenure::no_answer;

@@ -60,7 +60,7 @@ pub(super) fn is_drained(in_flight: usize) -> bool {
 }
 
 /// Whether a reason is about the right to write: for any append under this lease the answer would be the same.
-pub(super) fn is_fencing(reason: Reason) -> bool {
+pub(crate) fn is_fencing(reason: Reason) -> bool {
     match reason {
         Reason::NeverClaimed
         | Reason::Diverged

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::changes::State;
+use super::clock::within;
 use super::end::WriteError;
 use super::rules::is_fencing;
-use super::tenure::{Permit, Tenure, no_answer, within};
+use super::tenure::{Permit, Tenure, no_answer};
 use crate::{Append, Appended, Entry, Fate, LedgerError, Result};
 
 /// How an append ended that the writer was asked to settle.

@@ -359,15 +359,7 @@ impl Drop for Permit {
     }
 }
 
-/// What a future gives by `moment`; it is polled at least once.
-pub(super) async fn within<T>(clock: &dyn LocalClock, moment: Moment, future: impl Future<Output = T>) -> Option<T> {
-    match select(pin!(future), clock.sleep_until(moment)).await {
-        Either::Left((value, _)) => Some(value),
-        Either::Right(_) => None,
-    }
-}
-
 /// A call that may have done its work, and gave no answer in its time.
-pub(super) fn no_answer(detail: &str) -> LedgerError {
+pub(crate) fn no_answer(detail: &str) -> LedgerError {
     LedgerError::Unknown(Failure::new(FailureKind::Unavailable, detail))
 }

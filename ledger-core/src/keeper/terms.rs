@@ -87,7 +87,7 @@ impl Terms {
     }
 
     /// How long to wait after a try that failed at once.
-    pub(super) fn pause(&self) -> Duration {
+    pub(crate) fn pause(&self) -> Duration {
         self.try_for / 4
     }
 

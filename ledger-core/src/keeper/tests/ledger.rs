@@ -21,7 +21,7 @@ use crate::{
 
 /// What goes wrong with one call.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     /// It is done, and the answer is lost.
     ReplyLost,
     /// It is not done, and nobody knows.
@@ -41,21 +41,21 @@ pub(super) enum Fault {
 }
 
 /// A fault that lasts until the gate is opened, by a value or by a drop.
-pub(super) fn gate(fault: fn(Receiver<()>) -> Fault) -> (Sender<()>, Fault) {
+pub(crate) fn gate(fault: fn(Receiver<()>) -> Fault) -> (Sender<()>, Fault) {
     let (open, gate) = channel();
     (open, fault(gate))
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Call {
-    pub(super) what: &'static str,
-    pub(super) partition: PartitionId,
+pub(crate) struct Call {
+    pub(crate) what: &'static str,
+    pub(crate) partition: PartitionId,
     /// When it was sent, by the keeper's clock.
-    pub(super) at: Moment,
+    pub(crate) at: Moment,
 }
 
 #[derive(Debug)]
-pub(super) struct ScriptedLedger {
+pub(crate) struct ScriptedLedger {
     id: LedgerId,
     clock: ManualClock,
     local: ManualLocalClock,
@@ -70,26 +70,26 @@ struct Stored {
 }
 
 impl ScriptedLedger {
-    pub(super) fn new(clock: ManualClock, local: ManualLocalClock) -> Self {
+    pub(crate) fn new(clock: ManualClock, local: ManualLocalClock) -> Self {
         Self { id: LedgerId::mint(), clock, local, state: Mutex::default() }
     }
 
     /// The next call of this kind on the partition, after those that have a fault already, meets this one.
-    pub(super) fn fault(&self, what: &'static str, partition: &PartitionId, fault: Fault) {
+    pub(crate) fn fault(&self, what: &'static str, partition: &PartitionId, fault: Fault) {
         self.lock().faults.push_back((what, partition.clone(), fault));
     }
 
-    pub(super) fn calls(&self) -> Vec<Call> {
+    pub(crate) fn calls(&self) -> Vec<Call> {
         self.lock().calls.clone()
     }
 
     /// How often the store was asked this.
-    pub(super) fn count(&self, what: &str) -> usize {
+    pub(crate) fn count(&self, what: &str) -> usize {
         self.lock().calls.iter().filter(|call| call.what == what).count()
     }
 
     /// The ids in the log of a partition.
-    pub(super) fn log(&self, partition: &PartitionId) -> Vec<Arc<Entry>> {
+    pub(crate) fn log(&self, partition: &PartitionId) -> Vec<Arc<Entry>> {
         self.lock().partitions.get(partition).map(|(_, log)| log.clone()).unwrap_or_default()
     }
 

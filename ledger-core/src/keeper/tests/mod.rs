@@ -2,10 +2,10 @@
 //! and the scenario that must fail on it.
 
 mod handing_back;
-mod ledger;
+pub(crate) mod ledger;
 mod settling;
 mod trust;
-mod world;
+pub(crate) mod world;
 
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};

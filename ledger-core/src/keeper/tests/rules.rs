@@ -69,6 +69,6 @@ pub(super) fn is_drained(in_flight: usize) -> bool {
     bug() == Some(Bug::ReleaseBeforeTheDrain) || sound::is_drained(in_flight)
 }
 
-pub(super) fn is_fencing(reason: Reason) -> bool {
+pub(crate) fn is_fencing(reason: Reason) -> bool {
     sound::is_fencing(reason)
 }
