@@ -10,6 +10,9 @@
 //! holds in good order. Code that must not happen twice belongs into the ledger or behind its generation, never
 //! behind [`Writer::trust`] alone.
 //!
+//! What is made of appends goes by the writer too: `writer.ledger()` is a ledger that a
+//! [`RequestBook`](crate::RequestBook) can be used on, and sends nothing without trust.
+//!
 //! The rules are K1 to K11 of the [contract](crate::contract). They bind the keeper, not the stores.
 //!
 //! ```
@@ -47,6 +50,7 @@ mod clock;
 mod counts;
 mod driver;
 mod end;
+mod guarded;
 mod pool;
 #[cfg(not(test))]
 mod rules;

@@ -6,7 +6,7 @@ use super::changes::State;
 use super::clock::Moment;
 use super::end::{Loss, WriteError};
 use super::terms::Terms;
-use crate::{Digest, LedgerError, Position, Reason};
+use crate::{Append, Digest, LedgerError, Position, Reason};
 use std::time::Duration;
 
 /// The moment until which a grant is trusted: counted from before the request was sent, since the store's time began
@@ -47,6 +47,12 @@ pub(super) fn admit(state: &State) -> Result<(), WriteError> {
 /// Whether an append that has begun may be sent again: while the trust lasts, also during a drain (K8).
 pub(super) fn may_send_again(state: &State) -> bool {
     !matches!(state, State::Ended(_))
+}
+
+/// Whether an append is sent although it may not begin: for the record of its refusal, which keeps what it wanted to
+/// say (Q6).
+pub(super) fn is_for_the_record(append: &Append) -> bool {
+    append.remark().is_some()
 }
 
 /// Whether the lease is still renewed; `releasing` from the moment at which its release is sent (K2, K4).

@@ -129,6 +129,18 @@ impl Tenure {
         }
     }
 
+    /// The span of an append, with the time that was left when it was let begin (K11).
+    pub(super) fn span(&self, operation: &'static str, left: Duration) -> tracing::Span {
+        let lease = self.lease();
+        tracing::debug_span!(
+            "keeper.append",
+            operation,
+            partition = %lease.partition,
+            generation = %lease.generation,
+            left_us = u64::try_from(left.as_micros()).unwrap_or(u64::MAX),
+        )
+    }
+
     /// Begins a renewal, unless the tenure has ended or is being released.
     pub(super) fn begin_renewal(self: &Arc<Self>) -> Option<Attempt> {
         let (lease, sent, until, acknowledged) = self.with(|inner| {

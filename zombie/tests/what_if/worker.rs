@@ -105,8 +105,8 @@ async fn worker() -> Result<()> {
     writer.append(&result()?).await?;
 
     let bank_at = std::env::var("BANK")?.parse()?;
-    let lease = writer.lease();
-    let Asked::Send(sending) = ledger.request(&lease, &key()?, &what()?).await? else {
+    let (lease, book) = (writer.lease(), writer.ledger());
+    let Asked::Send(sending) = book.request(&lease, &key()?, &what()?).await? else {
         return Err("nobody asked before".into());
     };
     stand_still_at(Step::IntentRecorded).await;
@@ -114,7 +114,7 @@ async fn worker() -> Result<()> {
     let paid = tokio::task::spawn_blocking(move || bank::pay(bank_at, &request.key, &request.what));
     let transaction = paid.await??;
     stand_still_at(Step::AnswerRead).await;
-    ledger.settle(&lease, &key()?, Outcome::Succeeded, &Evidence::new("bank", transaction)?).await?;
+    book.settle(&lease, &key()?, Outcome::Succeeded, &Evidence::new("bank", transaction)?).await?;
 
     let (in_flight, releaser) = (writer.clone(), writer.clone());
     let last = last_one()?;

@@ -39,6 +39,8 @@ pub(crate) enum Bug {
     NewAcquisitionOnTheSecondTry,
     PoolDrivesOneAfterAnother,
     LossesAreNotCounted,
+    BookGoesPastTheWriter,
+    KeepsLateAnswersBack,
 }
 
 thread_local! {
@@ -95,6 +97,7 @@ scenarios! {
     trust::lost_grant_is_asked_for_again,
     trust::grant_that_comes_too_late_is_none,
     trust::counters_tell_what_happened,
+    trust::request_book_goes_by_the_writer,
     handing_back::release_waits_for_what_is_in_flight,
     handing_back::nothing_is_renewed_once_the_release_is_sent,
     handing_back::lost_answer_to_a_release_is_asked_for_again,
@@ -134,6 +137,8 @@ const BROKEN: &[(Bug, &str, &str)] = &[
     (Bug::NewAcquisitionOnTheSecondTry, "lost_grant_is_asked_for_again", "outcome unknown"),
     (Bug::PoolDrivesOneAfterAnother, "loss_of_one_does_not_disturb_another", "what is held when one was lost"),
     (Bug::LossesAreNotCounted, "counters_tell_what_happened", "losses by reason"),
+    (Bug::BookGoesPastTheWriter, "request_book_goes_by_the_writer", "no request without trust"),
+    (Bug::KeepsLateAnswersBack, "request_book_goes_by_the_writer", "a late answer"),
 ];
 
 #[test]

@@ -10,7 +10,7 @@ use super::clock::Moment;
 use super::end::{Loss, WriteError};
 use super::terms::Terms;
 use super::tests::{Bug, bug, now};
-use crate::{Digest, LedgerError, Position, Reason};
+use crate::{Append, Digest, LedgerError, Position, Reason};
 
 /// Where the rules look for what they use, as if they stood in their own place.
 use super::{changes, clock, end, terms};
@@ -59,6 +59,10 @@ pub(super) fn admit(state: &State) -> Result<(), WriteError> {
 
 pub(super) fn may_send_again(state: &State) -> bool {
     bug() == Some(Bug::SettlesByAppendingWithoutTrust) || sound::may_send_again(state)
+}
+
+pub(super) fn is_for_the_record(append: &Append) -> bool {
+    bug() != Some(Bug::KeepsLateAnswersBack) && sound::is_for_the_record(append)
 }
 
 pub(super) fn renews(state: &State, releasing: bool) -> bool {

@@ -171,6 +171,11 @@ impl World {
         Ok((writer, self.start(driver)))
     }
 
+    /// What a request book is used on; one bug uses the ledger itself.
+    pub(crate) fn ledger_of(&self, writer: &Writer) -> Arc<dyn FencedLedger> {
+        if self.bug == Some(Bug::BookGoesPastTheWriter) { self.ledger.clone() } else { writer.ledger() }
+    }
+
     /// Drops a driver; one bug keeps it somewhere, unpolled.
     pub(crate) fn drop_driver(&self, driver: Driver) {
         if self.bug == Some(Bug::DropOfTheDriverUnnoticed) { std::mem::forget(driver) } else { drop(driver) }
