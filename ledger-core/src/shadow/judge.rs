@@ -94,6 +94,10 @@ impl Judge {
                         Ok(_) => return self.judged(at, |counts| counts.granted += 1),
                         Err(LedgerError::Rejected(rejection)) => {
                             let reason = rejection.reason;
+                            tracing::debug!(
+                                partition = %self.partition, holder = %self.holder, %reason, %rejection,
+                                "would have been refused"
+                            );
                             if is_fencing(reason) {
                                 self.standing = Standing::Refused { lease };
                             }

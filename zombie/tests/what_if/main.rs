@@ -6,6 +6,7 @@
 
 mod deaths;
 mod place;
+mod shadow;
 mod stopped;
 mod store_dead;
 mod worker;
@@ -50,5 +51,6 @@ on_each_store! {
     killed_when_its_settling_was_committed_and_not_answered => crate::deaths::settle_answered;
     killed_while_it_drains => crate::deaths::draining;
     killed_when_its_release_was_committed_and_not_answered => crate::deaths::release_answered;
+    shadow_of_a_paused_writer_tells_what_would_have_been_refused => crate::shadow::paused_writer_is_told;
     stopped_past_its_lease_it_finds_its_trust_gone_and_asks_nothing => crate::stopped::finds_its_trust_gone;
 }

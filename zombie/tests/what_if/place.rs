@@ -32,11 +32,17 @@ impl Place {
 
     /// Starts a worker that stands still at a step.
     pub(crate) fn start(&self, step: Step, bank: &str) -> Result<Worker> {
+        self.run("worker::worker", &step.to_string(), bank)
+    }
+
+    /// Starts an ignored test of this binary as a process, which is told a step, and where the other system is to which
+    /// it writes.
+    pub(crate) fn run(&self, test: &str, step: &str, other: &str) -> Result<Worker> {
         let mut child = Command::new(std::env::current_exe()?)
-            .args(["--exact", "worker::worker", "--ignored", "--nocapture", "--test-threads=1"])
+            .args(["--exact", test, "--ignored", "--nocapture", "--test-threads=1"])
             .envs([self.store.tell()?])
-            .env("STEP", step.to_string())
-            .env("BANK", bank)
+            .env("STEP", step)
+            .env("OTHER", other)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;

@@ -104,7 +104,7 @@ async fn worker() -> Result<()> {
     }
     writer.append(&result()?).await?;
 
-    let bank_at = std::env::var("BANK")?.parse()?;
+    let bank_at = std::env::var("OTHER")?.parse()?;
     let (lease, book) = (writer.lease(), writer.ledger());
     let Asked::Send(sending) = book.request(&lease, &key()?, &what()?).await? else {
         return Err("nobody asked before".into());
