@@ -74,8 +74,8 @@ impl Writer {
 
     /// Appends once, if the lease is trusted at this moment.
     ///
-    /// Cancel safe as [`FencedLedger::append`](crate::FencedLedger::append): what was dropped may have been written;
-    /// send the same value again. A release does not wait for a dropped one.
+    /// Cancel safe as [`FencedLedger::append`]: what was dropped may have been written; send the same value again. A
+    /// release does not wait for a dropped one.
     ///
     /// # Errors
     ///

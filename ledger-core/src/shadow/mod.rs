@@ -16,7 +16,7 @@
 //! refused as [`WrongAcquisition`](crate::Reason::WrongAcquisition). Call [`Shadow::release`] wherever a writer gives
 //! the partition up: a missing release shows as refusals of the next writer, and it would be one of them afterwards.
 //!
-//! **Switching over.** [`enforce`] claims for a holder that enforces: a takeover like every other, whose `$claimed`
+//! **Switching over.** [`enforce()`] claims for a holder that enforces: a takeover like every other, whose `$claimed`
 //! names the shadow's tenure before it. From then on the shadows that are left, of writers that were not switched, claim
 //! that partition no more; what they write is told as a refusal.
 //!

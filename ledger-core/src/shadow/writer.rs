@@ -38,7 +38,8 @@ impl Shadow {
     ///
     /// # Errors
     ///
-    /// [`Limits::check`]'s; [`mark`](mark::mark)'s for the writer's name.
+    /// [`Limits::check`]'s; [`Invalid::TooLong`] where mark and name have more than 255 bytes together;
+    /// [`Invalid::Unusable`] where the writer has a shadow's name.
     pub fn new(
         ledger: Arc<dyn FencedLedger>,
         partition: PartitionId,
