@@ -16,7 +16,7 @@ use uuid::Uuid;
 use crate::store::Store;
 use crate::{Result, bank};
 
-pub(crate) const TTL: Duration = Duration::from_millis(500);
+pub(crate) const TTL: Duration = Duration::from_millis(1_000);
 
 /// Where the worker stands still.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
