@@ -1,6 +1,8 @@
 //! What the fence costs: `cargo run --release -p benchmarks -- all` measures, and writes `docs/benchmarks.md`; the other
 //! commands measure a part of it.
 //!
+//! `… -- takeover`: how long a partition is without a holder when one dies, and how soon one that was stopped knows.
+//!
 //! Contestants take turns, round by round, so that a slow minute of the machine meets all of them. What counts is the
 //! ratio to the plain contestant of the same run.
 
@@ -16,6 +18,7 @@ mod postgres_many;
 mod reading;
 mod report;
 mod sqlite;
+mod takeover;
 mod zombie;
 
 use std::path::PathBuf;
@@ -62,11 +65,16 @@ enum Benchmark {
     PostgresMany,
     /// A holder's latency beside a process of stale writes.
     Zombie,
+    /// From a holder's death until its partitions are held again, and from its SIGCONT until it knows.
+    Takeover(takeover::Arguments),
     #[command(flatten)]
     Server(postgres::Benchmark),
     /// What `zombie` starts beside the holder.
     #[command(hide = true)]
     Hammer(zombie::Hammer),
+    /// What `takeover` starts, kills and stops.
+    #[command(hide = true)]
+    Hold(takeover::Hold),
 }
 
 /// How a benchmark is to run.
@@ -112,6 +120,7 @@ async fn run(arguments: Arguments) -> Result<()> {
         decades_of_events: if quick { 5 } else { 6 },
         decades_of_partitions: if quick { 4 } else { 5 },
     };
+    let json = arguments.json;
     let reports = match arguments.benchmark {
         Benchmark::All(all) => return all::run(&plan, all).await,
         Benchmark::Sqlite => vec![sqlite::run(&plan).await?],
@@ -120,11 +129,13 @@ async fn run(arguments: Arguments) -> Result<()> {
         Benchmark::Growth => growth::run(&plan).await?,
         Benchmark::PostgresMany => vec![postgres_many::run(&plan).await?],
         Benchmark::Zombie => vec![zombie::run(&plan).await?],
-        Benchmark::Server(benchmark) => return benchmark.run(&plan, arguments.json).await,
+        Benchmark::Server(benchmark) => return benchmark.run(&plan, json).await,
+        Benchmark::Takeover(arguments) => return takeover::run(&plan, &arguments, json).await,
         Benchmark::Hammer(hammer) => return hammer.run().await,
+        Benchmark::Hold(hold) => return hold.run().await,
     };
     reports.iter().for_each(|report| println!("{report}\n"));
-    if let Some(file) = arguments.json {
+    if let Some(file) = json {
         std::fs::write(file, serde_json::to_string_pretty(&reports)?)?;
     }
     Ok(())
