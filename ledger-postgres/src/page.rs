@@ -215,7 +215,7 @@ impl Filling<'_> {
                 return Ok(());
             }
             let entry = fields.entry(at, &mut names.holder)?;
-            let (kind, payload, metadata) = (names.kind(kind)?, Json::stored(payload), metadata_of(metadata));
+            let (kind, payload, metadata) = (names.kind(kind)?, Json::stored(payload), names.metadata(metadata));
             filled.rows.push(Read { position: at, kind, payload, metadata, entry });
             Ok(())
         };
@@ -306,22 +306,27 @@ impl Ask for Ends<'_> {
     }
 }
 
-/// The names of the row before, which most rows repeat: they are shared and not made anew.
+/// What the row before had and most rows repeat: it is shared within the page, and not made anew. Not beyond it: the
+/// counts of what two threads share would go to and fro between them.
 #[derive(Default)]
 struct Names {
     kind: Option<EventKind>,
     holder: Option<Holder>,
+    metadata: Option<Json>,
 }
 
 impl Names {
+    fn metadata(&mut self, text: &str) -> Json {
+        match &self.metadata {
+            Some(json) if json.as_str() == text => json.clone(),
+            _ => self.metadata.insert(Json::stored(text)).clone(),
+        }
+    }
+
     fn kind(&mut self, text: &str) -> Field<EventKind> {
         match &self.kind {
             Some(kind) if kind.as_str() == text => Ok(kind.clone()),
             _ => Ok(self.kind.insert(checked("a kind", EventKind::stored(text))?).clone()),
         }
     }
-}
-
-fn metadata_of(text: &str) -> Json {
-    if text == "{}" { Json::empty_object() } else { Json::stored(text) }
 }

@@ -199,20 +199,29 @@ fn read(
             return Ok(None);
         }
         let kind = names.kind(kind)?;
-        let metadata = if metadata == "{}" { Json::empty_object() } else { Json::stored(metadata) };
+        let metadata = names.metadata(metadata);
         Ok(Some((Raw { position, kind, metadata, payload: Json::stored(payload) }, entry)))
     };
     read().map_err(|bad: Unreadable| bad.at(Some(partition), Some(position)))
 }
 
-/// The names of the row before, which most rows repeat: they are shared and not made anew.
+/// What the row before had and most rows repeat: it is shared within the page, and not made anew. Not beyond it: the
+/// counts of what two threads share would go to and fro between them.
 #[derive(Default)]
 struct Names {
     kind: Option<EventKind>,
     holder: Option<Holder>,
+    metadata: Option<Json>,
 }
 
 impl Names {
+    fn metadata(&mut self, text: &str) -> Json {
+        match &self.metadata {
+            Some(json) if json.as_str() == text => json.clone(),
+            _ => self.metadata.insert(Json::stored(text)).clone(),
+        }
+    }
+
     fn kind(&mut self, text: &str) -> Result<EventKind, Unreadable> {
         match &self.kind {
             Some(kind) if kind.as_str() == text => Ok(kind.clone()),

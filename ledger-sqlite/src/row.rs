@@ -31,6 +31,12 @@ fn checked<T, E: std::fmt::Display>(what: &str, value: Result<T, E>) -> Field<T>
     value.map_err(|error| Unreadable(format!("{what}: {error}")))
 }
 
+/// Out of the way of what is read for each row.
+#[cold]
+fn no_column<T>(error: &rusqlite::Error) -> Field<T> {
+    Err(Unreadable(format!("a column: {error}")))
+}
+
 /// Reads the fields of one row in the order of its columns.
 pub(crate) struct Fields<'a> {
     row: &'a Row<'a>,
@@ -42,10 +48,14 @@ impl<'a> Fields<'a> {
         Self { row, next: 0 }
     }
 
+    #[inline]
     fn value(&mut self) -> Field<ValueRef<'a>> {
-        let value = checked("a column", self.row.get_ref(self.next));
+        let column = self.next;
         self.next += 1;
-        value
+        match self.row.get_ref(column) {
+            Ok(value) => Ok(value),
+            Err(error) => no_column(&error),
+        }
     }
 
     fn wrong<T>(&self, wanted: &str, value: ValueRef<'_>) -> Field<T> {
@@ -53,6 +63,7 @@ impl<'a> Fields<'a> {
         Err(Unreadable(format!("`{name}` is no {wanted} but {}", value.data_type())))
     }
 
+    #[inline]
     fn optional_integer(&mut self) -> Field<Option<i64>> {
         match self.value()? {
             ValueRef::Null => Ok(None),
@@ -61,10 +72,12 @@ impl<'a> Fields<'a> {
         }
     }
 
+    #[inline]
     pub(crate) fn integer(&mut self) -> Field<i64> {
         self.optional_integer()?.map_or_else(|| self.wrong("integer", ValueRef::Null), Ok)
     }
 
+    #[inline]
     fn optional_text(&mut self) -> Field<Option<&'a str>> {
         match self.value()? {
             ValueRef::Null => Ok(None),
@@ -73,10 +86,12 @@ impl<'a> Fields<'a> {
         }
     }
 
+    #[inline]
     pub(crate) fn text(&mut self) -> Field<&'a str> {
         self.optional_text()?.map_or_else(|| self.wrong("text", ValueRef::Null), Ok)
     }
 
+    #[inline]
     fn optional_bytes<const N: usize>(&mut self) -> Field<Option<[u8; N]>> {
         match self.value()? {
             ValueRef::Null => Ok(None),
@@ -88,6 +103,7 @@ impl<'a> Fields<'a> {
         }
     }
 
+    #[inline]
     fn bytes<const N: usize>(&mut self) -> Field<[u8; N]> {
         self.optional_bytes()?.map_or_else(|| self.wrong("blob", ValueRef::Null), Ok)
     }

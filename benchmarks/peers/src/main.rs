@@ -17,7 +17,7 @@ const TIME: Duration = Duration::from_millis(700);
 
 #[tokio::main]
 async fn main() -> Result<(), Error> {
-    let server = test_postgres::Options::new(test_postgres::Wanted::Any).start()?;
+    let server = test_postgres::Options::new(test_postgres::Wanted::Major(18)).start()?;
     println!("PostgreSQL {}, its own settings, pools of 16\n", server.installation().version());
     let on_postgres = contestant::on_postgres(&server.url()).await?;
     for writers in [1, 64] {
