@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use ledger_postgres::{Options, PostgresLedger, Schema};
 use test_postgres::{Server, Wanted};
 
+use crate::report::Report;
 use crate::{Plan, Result};
 
 /// The benchmarks on PostgreSQL.
@@ -50,6 +51,11 @@ impl Benchmark {
         }
         Ok(())
     }
+}
+
+/// Appends a second.
+pub(crate) async fn throughput(plan: &Plan, arguments: &Arguments) -> Result<Vec<Report>> {
+    throughput::run(plan, arguments).await
 }
 
 /// Starts the server in the plan's folder. Its settings are PostgreSQL's own.

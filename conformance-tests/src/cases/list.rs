@@ -241,6 +241,14 @@ macro_rules! for_each_case {
                     "lease and head are read by two statements";
                 red09_reading_goes_on_while_a_lock_is_held [hold_lock] ["D1" "U2"]
                     "a shared lock for a consistent read, which waits for the writer";
+                red10_page_is_bounded_by_bytes [] ["D5" "D2"]
+                    "a count alone lets a page of large events fill the memory, and a bound alone stops before one";
+                red11_stream_reads_on_while_it_is_consumed [] ["D6" "D2"]
+                    "a cursor keeps one snapshot open for as long as its consumer takes";
+                red12_read_that_nobody_polls_holds_up_nobody [] ["D6" "U3"]
+                    "a stream that reads ahead keeps a connection or a lock, and its consumer's own append waits for it";
+                red13_rare_kind_is_found_behind_many_others [] ["D7" "D4"]
+                    "the kind is compared after the limit: an empty page is taken for the end";
             }
             payload {
                 pay01_json_text_is_kept_byte_for_byte [] ["A6"]

@@ -9,8 +9,8 @@ use super::end::WriteError;
 use super::rules;
 use super::tenure::Tenure;
 use crate::{
-    Advance, Advanced, Append, AppendId, Appended, Claim, Claimed, Description, Ended, Failure, FailureKind, Fate,
-    FencedLedger, Generation, Lease, LedgerError, Note, Observation, Page, PageSize, PartitionId, PartitionPage,
+    Advance, Advanced, Append, AppendId, Appended, Claim, Claimed, Description, Ended, EventKind, Failure, FailureKind,
+    Fate, FencedLedger, Generation, Lease, LedgerError, Note, Observation, Page, PageSize, PartitionId, PartitionPage,
     PartitionState, Position, RecordPage, RecordSlot, Released, Renewal, Result, Ttl,
 };
 
@@ -72,6 +72,16 @@ impl FencedLedger for Guarded {
 
     async fn read(&self, partition: &PartitionId, from: Position, limit: PageSize) -> Result<Page> {
         self.ledger().read(partition, from, limit).await
+    }
+
+    async fn read_kind(
+        &self,
+        partition: &PartitionId,
+        kind: &EventKind,
+        from: Position,
+        limit: PageSize,
+    ) -> Result<Page> {
+        self.ledger().read_kind(partition, kind, from, limit).await
     }
 
     async fn read_back(&self, partition: &PartitionId, from: Option<Position>, limit: PageSize) -> Result<Page> {
