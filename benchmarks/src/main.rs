@@ -3,12 +3,15 @@
 //! `cargo run --release -p benchmarks -- zombie`: the latency of a holder's append beside a process that hammers the
 //! same file with stale ones.
 //!
+//! `… -- history`: the check of a history of 1,000,000 calls.
+//!
 //! `… -- postgres` and `… -- postgres-costs`: the same on a real PostgreSQL server, and what each append costs there.
 //!
 //! Contestants take turns, round by round, so that a slow minute of the machine meets all of them. What counts is the
 //! ratio to the plain contestant of the same run.
 
 mod fenced;
+mod history;
 mod plain;
 mod postgres;
 mod postgres_many;
@@ -49,6 +52,8 @@ enum Benchmark {
     Sqlite,
     /// Many appends at once on PostgreSQL, together and one by one, against plain inserts.
     PostgresMany,
+    /// What checking a history costs.
+    History(history::Size),
     /// A holder's latency beside a process of stale writes.
     Zombie,
     #[command(flatten)]
@@ -84,6 +89,7 @@ async fn run(arguments: Arguments) -> Result<()> {
     let report = match arguments.benchmark {
         Benchmark::Sqlite => sqlite::run(&plan).await?,
         Benchmark::PostgresMany => postgres_many::run(&plan).await?,
+        Benchmark::History(size) => history::run(&size, plan.rounds).await?,
         Benchmark::Zombie => zombie::run(&plan).await?,
         Benchmark::Server(benchmark) => return benchmark.run(&plan, arguments.json).await,
         Benchmark::Hammer(hammer) => return hammer.run().await,

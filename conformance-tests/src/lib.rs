@@ -72,6 +72,7 @@ pub mod check;
 pub mod context;
 mod faulty;
 mod harness;
+pub mod history;
 mod macros;
 mod report;
 mod suite;
