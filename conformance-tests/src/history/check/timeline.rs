@@ -58,6 +58,8 @@ struct Step {
 #[derive(Clone, Debug)]
 struct Tenure {
     succession: Succession,
+    /// The expiry before its first known renewal: of one that nobody saw it is not known whether it stands before it.
+    granted: Span,
     /// The count of renewals before it.
     renewals: u64,
     /// The place of its end, or of the claim that followed it.
@@ -210,6 +212,10 @@ impl<'a> Timeline<'a> {
                 (_, false) => {}
             }
         }
+        // Nothing is renewed before it is claimed.
+        if let Some(first) = exact.first_mut() {
+            first.get_or_insert(0);
+        }
         self.bound(&exact, &seen, total, findings);
         known
     }
@@ -244,7 +250,7 @@ impl<'a> Timeline<'a> {
                 start: begun,
                 most: most[place],
             });
-            earlier = earlier.max(last).max(begun);
+            earlier = earlier.max(last).max(exact[place].unwrap_or(0));
         }
         // A bound that was broken above must not make the walk go back.
         let mut least = 0;
@@ -259,7 +265,7 @@ impl<'a> Timeline<'a> {
     fn walk(
         &mut self,
         known: &[Option<&'a Invocation>],
-        seen: &HashMap<u64, Timestamp>,
+        seen: &SeenExpiries,
         open: &mut OpenRenewals,
         findings: &mut Findings,
     ) {
@@ -296,9 +302,15 @@ impl<'a> Timeline<'a> {
                     if let Some(before) = before {
                         self.tenures[before].ended_by.get_or_insert(place);
                     }
-                    let renewals = self.steps[place].start;
-                    self.tenures.push(Tenure { succession: succession.clone(), renewals, ended_by: None });
-                    expiry = Span::at(succession.expires_at);
+                    let step = &self.steps[place];
+                    let renewals = step.start;
+                    let mut granted = Span::at(succession.expires_at);
+                    if let (true, Some(ttl)) = (step.least < step.start, longest(open, succession)) {
+                        let until = part.tenure.as_ref().map_or(entry.recorded_at, |tenure| tenure.recorded_at);
+                        granted.high = granted.high.max(until.after(ttl));
+                    }
+                    self.tenures.push(Tenure { succession: succession.clone(), granted, renewals, ended_by: None });
+                    expiry = granted;
                     self.steps[place].vacancy = None;
                 }
                 (own, Some(before)) => {
@@ -327,7 +339,8 @@ impl<'a> Timeline<'a> {
                 (_, None) => {}
             }
             self.steps[place].tenure = self.tenures.len().saturating_sub(1);
-            let end = self.steps.get(place + 1).map_or(total, |step| step.start);
+            let (least, end) = self.steps.get(place + 1).map_or((total, total), |step| (step.least, step.start));
+            let mut lowest = expiry.low;
             for number in self.steps[place].start..end {
                 let call = usize::try_from(number).ok().and_then(|number| known[number]);
                 if call.is_none() && self.belongs_later(place, number, open) {
@@ -348,7 +361,12 @@ impl<'a> Timeline<'a> {
                 };
                 (expiry, at) = (renewed.expiry, at.max(renewed.at.low));
                 self.renewed.push(renewed);
+                if number < least {
+                    lowest = expiry.low;
+                }
             }
+            // The next entry may stand before the last of these renewals.
+            expiry.low = lowest;
         }
     }
 
@@ -410,7 +428,7 @@ impl<'a> Timeline<'a> {
         number: u64,
         place: usize,
         (expiry, between): (Span, Span),
-        seen: &HashMap<u64, Timestamp>,
+        seen: &SeenExpiries,
         open: &mut OpenRenewals,
         findings: &mut Findings,
     ) -> Renewed {
@@ -433,7 +451,8 @@ impl<'a> Timeline<'a> {
         let low = expiry.low.max(between.low.after(least.min(calls.own.map_or(least, |()| stored.ttl))));
         let high = expiry.high.max(last.after(most.max(calls.own.map_or(most, |()| stored.ttl))));
         let span = Span { low, high };
-        let pinned = seen.get(&number).filter(|time| span.has(**time)).map_or(span, |time| Span::at(*time));
+        let pinned =
+            seen.get(&(number, stored.generation)).filter(|time| span.has(**time)).map_or(span, |time| Span::at(*time));
         Renewed { at: Span { low: between.low, high: last }, expiry: pinned }
     }
 
@@ -494,9 +513,9 @@ impl<'a> Timeline<'a> {
         let tenure = &self.tenures[self.steps[state.place].tenure];
         if state.renewals > tenure.renewals {
             let number = usize::try_from(state.renewals - 1).unwrap_or(usize::MAX);
-            self.renewed.get(number).map_or(Span::at(tenure.succession.expires_at), |renewed| renewed.expiry)
+            self.renewed.get(number).map_or(tenure.granted, |renewed| renewed.expiry)
         } else {
-            Span::at(tenure.succession.expires_at)
+            tenure.granted
         }
     }
 
@@ -579,8 +598,18 @@ fn open_renewals(calls: &[&Invocation]) -> OpenRenewals {
     open
 }
 
+/// The longest TTL that an open renewal of a lease may have asked for; `None` where there is no such call.
+fn longest(open: &OpenRenewals, claimed: &Succession) -> Option<Ttl> {
+    let calls = open.get(&(claimed.generation, claimed.acquisition, claimed.holder.clone()))?;
+    let own = calls.own.map(|()| claimed.ttl);
+    calls.most.max(own)
+}
+
+/// By the count of renewals and the generation.
+type SeenExpiries = HashMap<(u64, Generation), Timestamp>;
+
 /// The expiries that observers saw after renewals whose answers nobody got.
-fn expiries_seen(calls: &[&Invocation], known: &[Option<&Invocation>]) -> HashMap<u64, Timestamp> {
+fn expiries_seen(calls: &[&Invocation], known: &[Option<&Invocation>]) -> SeenExpiries {
     let mut seen = HashMap::new();
     if known.iter().all(Option::is_some) {
         return seen;
@@ -590,9 +619,9 @@ fn expiries_seen(calls: &[&Invocation], known: &[Option<&Invocation>]) -> HashMa
         let Some(number) = judged.revision.get().checked_sub(head.get().unsigned_abs()) else { continue };
         let before = number.checked_sub(1).and_then(|before| usize::try_from(before).ok());
         if before.and_then(|before| known.get(before)).is_some_and(Option::is_none)
-            && let Some(expires_at) = expiry_told(answer)
+            && let (Some(expires_at), Some(generation)) = (expiry_told(answer), generation_told(answer))
         {
-            seen.entry(number).or_insert(expires_at);
+            seen.entry((number, generation)).or_insert(expires_at);
         }
     }
     seen
@@ -605,6 +634,16 @@ pub(super) fn expiry_told(answer: &Answer) -> Option<Timestamp> {
         Answer::Observed { tenure, .. } => tenure.as_ref().map(|tenure| tenure.lease.expires_at),
         Answer::Claimed { lease, .. } | Answer::Renewed { lease, .. } => Some(lease.expires_at),
         Answer::AlreadyEnded { basis: Basis::Expired { expires_at, .. }, successor: None, .. } => Some(*expires_at),
+        _ => None,
+    }
+}
+
+/// The generation whose expiry an answer tells.
+fn generation_told(answer: &Answer) -> Option<Generation> {
+    match answer {
+        Answer::Rejected { current, .. } => current.as_ref().map(|current| current.generation),
+        Answer::Observed { tenure, .. } => tenure.as_ref().map(|tenure| tenure.lease.generation),
+        Answer::Claimed { lease, .. } | Answer::Renewed { lease, .. } => Some(lease.generation),
         _ => None,
     }
 }
