@@ -20,7 +20,7 @@ use crate::{Result, checked, control};
 pub(crate) const BARRIER: &str = "barrier";
 
 /// How long a lease may keep the barrier waiting, before an operator frees the partition.
-const PATIENCE: Duration = Duration::from_secs(3);
+const PATIENCE: Duration = Duration::from_millis(1_200);
 
 /// What a round showed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -116,6 +116,7 @@ async fn play(plan: &Plan, folder: &Path) -> Result<Round> {
     // The first opening installs SQLite's layout, before anything can go wrong.
     field.store.open(true).await?.close().await;
     field.start_workers()?;
+
     let mut nemesis = Nemesis::new(plan.seed ^ plan.number);
     let mut restored = None;
     nemesis = rage(&mut field, nemesis, plan.time).await?;
@@ -128,12 +129,16 @@ async fn play(plan: &Plan, folder: &Path) -> Result<Round> {
         nemesis = rage(&mut field, nemesis, plan.time / 2).await?;
     }
     nemesis.heal(&mut field)?;
+
     let stuck = field.end_workers(Duration::from_secs(15))?;
+
     // Nothing of the faults is to meet the barrier.
     field.proxy = None;
     let content = take_over(&field).await?;
+
     let control = control::stale(&field.store).await?;
     let (findings, undecided) = checked::check_round(folder, &content)?;
+
     Ok(Round {
         plan: plan.clone(),
         store: field.engine(),

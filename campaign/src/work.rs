@@ -138,7 +138,7 @@ impl Work {
             };
             if matches!(told, Told::Fenced) {
                 // A stubborn one: it does not believe it.
-                for _ in 0..self.rng.usize(..8) {
+                for _ in 0..self.rng.usize(..24) {
                     self.try_late(&lease).await?;
                 }
                 remember(&mut self.leases, lease);
@@ -220,7 +220,10 @@ impl Work {
             _ => lease,
         };
         // The lease in force is another one's: to use it is no mistake of the store's, and makes two writers of one.
-        self.try_late(&forged).await
+        for _ in 0..self.rng.usize(1..12) {
+            self.try_late(&forged).await?;
+        }
+        Ok(())
     }
 
     async fn try_late(&mut self, lease: &Lease) -> Result<()> {

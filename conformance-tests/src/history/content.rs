@@ -119,6 +119,9 @@ impl PartitionContent {
 /// Who takes every partition over, as the barrier.
 const BARRIER: &str = "barrier";
 
+/// How long the barrier goes on where neither waiting nor an operator's step helps.
+const GIVE_UP: Duration = Duration::from_secs(60);
+
 /// Takes every partition over, so that nothing of the past can write to it any more: afterwards [`Content::read`].
 ///
 /// To be called when all who wrote are gone or have been given up, on a [recorded](super::Recorded) ledger, so that the
@@ -127,7 +130,7 @@ const BARRIER: &str = "barrier";
 ///
 /// # Errors
 ///
-/// A violation, where a partition does not let itself be taken over within three times the patience.
+/// A violation, where a partition does not let itself be taken over within a minute after that.
 pub async fn barrier(recorded: &dyn FencedLedger, patience: Duration) -> Result<(), Stop> {
     for partition in all_partitions(recorded).await? {
         take_over(recorded, &partition, patience).await?;
@@ -148,8 +151,8 @@ async fn take_over(ledger: &dyn FencedLedger, partition: &PartitionId, patience:
             Err(LedgerError::NotWritten(_) | LedgerError::Unknown(_)) => {}
             Err(other) => return Err(other.into()),
         }
-        if waited > patience.saturating_mul(3) {
-            let expected = format!("`{partition}` can be taken over within {patience:?}, or freed by an operator");
+        if waited > patience.saturating_add(GIVE_UP) {
+            let expected = format!("`{partition}` can be taken over, or freed by an operator after {patience:?}");
             return Err(Violation::new(expected, format!("not within {waited:?}")).into());
         }
         // Between two looks: what is waited for is the end of the last lease.

@@ -4,7 +4,8 @@ use ledger_core::judge::{Request, Verdict, judge};
 use ledger_core::{AppendId, Basis, Digest, Expected, Judged, Reason, Standing, Timestamp};
 
 use super::joined::told;
-use super::timeline::{State, Timeline, expiry_told, is_effect, kind_of};
+use super::timeline::{State, Timeline};
+use super::told::{expiry_told, is_effect, kind_of};
 use super::{Findings, Kind, fate};
 use crate::history::record::{Answer, Call, Invocation, Kept, Tenure, Truth};
 
@@ -80,12 +81,14 @@ fn complain(
     state: Option<State>,
 ) -> Complaint {
     let Some(state) = state else { return complain_of(timeline, call, answer, judged, None) };
-    let recorded = timeline.recorded_at(state).low;
-    if judged.time < recorded {
-        let expected = format!("judged time is not before what was recorded, {} (T2)", recorded.as_micros());
+    let recorded = timeline.recorded_at(state);
+    let span = timeline.expiry(state);
+    // Where the clock is behind, the time is the recorded one: of a granted call, or of a refusal as expired.
+    let is_recorded = judged.time <= recorded.high || judged.time >= span.low;
+    if judged.time < recorded.low || (judged.clock_behind && !is_recorded) {
+        let expected = format!("judged time is the clock's, or else what was recorded, {recorded} (T2)");
         return Some((expected, format!("{}", judged.time.as_micros())));
     }
-    let span = timeline.expiry(state);
     // Of an expiry that is not known, the answer's own counts where it can be; else both bounds are tried.
     let told = expiry_told(answer).filter(|time| span.has(*time));
     let first = told.unwrap_or(span.low);

@@ -1,12 +1,16 @@
 //! The check of a history against what the ledger holds.
 
 mod answers;
+mod counts;
 mod evidence;
 mod fate;
 mod findings;
 mod joined;
 mod order;
 mod timeline;
+mod told;
+mod unseen;
+mod walk;
 
 use std::collections::HashMap;
 

@@ -6,7 +6,8 @@ use ledger_core::Timestamp;
 
 use super::answers::{Slot, rests_on_expiry};
 use super::joined::Joined;
-use super::timeline::{Timeline, expiry_told, is_effect};
+use super::timeline::Timeline;
+use super::told::{expiry_told, is_effect};
 use super::{Findings, Kind};
 use crate::history::record::{Answer, Call, Invocation};
 
