@@ -166,8 +166,9 @@ async fn take_over(field: &Field) -> Result<Content> {
     let opened = field.store.open(true).await?;
     let recorder = Arc::new(Recorder::create(field.histories().join(format!("{BARRIER}.jsonl")), BARRIER)?);
     let recorded = Recorded::new(opened.ledger(), recorder.clone());
-    barrier(&recorded, PATIENCE).await.map_err(|stop| stop.to_string())?;
-    for (partition, id, generation) in open_appends(&History::load(field.histories())?) {
+    let history = History::load(field.histories())?;
+    barrier(&recorded, &history.partitions(), PATIENCE).await.map_err(|stop| stop.to_string())?;
+    for (partition, id, generation) in open_appends(&history) {
         recorded.fate(&partition, id, generation).await?;
     }
     let content = Content::read(&*opened.ledger()).await.map_err(|stop| stop.to_string())?;

@@ -1,5 +1,6 @@
 //! What a ledger holds once nothing of the past can write to it any more.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -125,14 +126,17 @@ const GIVE_UP: Duration = Duration::from_secs(60);
 /// Takes every partition over, so that nothing of the past can write to it any more: afterwards [`Content::read`].
 ///
 /// To be called when all who wrote are gone or have been given up, on a [recorded](super::Recorded) ledger, so that the
-/// checker knows whose these claims are. A partition whose lease does not end within `patience` (its store's clock may
+/// checker knows whose these claims are. `also` names partitions that may not exist yet: where the answer of a first claim
+/// was lost, it could still come, and is settled by being too late. A partition whose lease does not end within `patience` (its store's clock may
 /// stand behind the recorded time) is freed as an operator does.
 ///
 /// # Errors
 ///
 /// A violation, where a partition does not let itself be taken over within a minute after that.
-pub async fn barrier(recorded: &dyn FencedLedger, patience: Duration) -> Result<(), Stop> {
-    for partition in all_partitions(recorded).await? {
+pub async fn barrier(recorded: &dyn FencedLedger, also: &[PartitionId], patience: Duration) -> Result<(), Stop> {
+    let mut all: BTreeSet<PartitionId> = also.iter().cloned().collect();
+    all.extend(all_partitions(recorded).await?);
+    for partition in all {
         take_over(recorded, &partition, patience).await?;
     }
     Ok(())

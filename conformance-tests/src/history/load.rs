@@ -1,10 +1,12 @@
 //! Reading histories back.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use ledger_core::PartitionId;
 
 use super::record::{FORMAT, Invocation, Line};
 
@@ -44,6 +46,12 @@ impl History {
     /// A history of calls that were recorded by other means. Counts of repeats are demanded of no process in it.
     pub fn new(invocations: Vec<Invocation>) -> Self {
         Self { invocations, ..Self::default() }
+    }
+
+    /// The partitions that any call was about, each once.
+    pub fn partitions(&self) -> Vec<PartitionId> {
+        let all: BTreeSet<&PartitionId> = self.invocations.iter().map(|call| call.call.partition()).collect();
+        all.into_iter().cloned().collect()
     }
 
     /// Reads every file of a folder whose name ends in `.jsonl`.

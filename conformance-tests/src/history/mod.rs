@@ -40,7 +40,7 @@
 //! # let (partition, holder) = (PartitionId::new("jobs/7")?, Holder::new("worker-a")?);
 //! # ledger.claim_when_free(&partition, &holder, Ttl::from_millis(10)?, Duration::from_secs(1)).await?;
 //! // … many processes write …
-//! barrier(&ledger, Duration::from_secs(10)).await?;
+//! barrier(&ledger, &[], Duration::from_secs(10)).await?;
 //! let content = Content::read(&*store).await?;
 //! let findings = check(&History::load(folder.path())?, &content);
 //! assert!(findings.violations.is_empty(), "{findings}");

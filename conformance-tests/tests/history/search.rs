@@ -8,7 +8,7 @@ use conformance_tests::history::{Answer, Call, Invocation, Kept, Own, PartitionC
 use ledger_core::decide::{self, Decision, Subject, Write};
 use ledger_core::{
     AppendId, Entry, Event, Fate, Generation, LedgerId, NewEvent, OwnEvent, PartitionId, PartitionState, PastTenure,
-    Position, Rejection, Standing, StoredLease, TenureEnd, Timestamp, judge,
+    Position, Standing, StoredLease, TenureEnd, Timestamp, judge,
 };
 
 use crate::generate::{Generated, restored};
@@ -26,12 +26,15 @@ pub(crate) fn explains(generated: &Generated) -> bool {
     search.go_on(&model, 0)
 }
 
+/// What can differ of a lease where calls and log are the same: renewals, expiry, recorded time, and whether it is vacant.
+type Lease = (u64, Timestamp, Timestamp, bool);
+
 struct Search<'a> {
     generated: &'a Generated,
     content: &'a PartitionContent,
     calls: Vec<&'a Invocation>,
     /// Which calls were done, and the state after them: everything else follows.
-    seen: HashSet<(u64, usize, Option<(u64, Timestamp, Timestamp, bool)>)>,
+    seen: HashSet<(u64, usize, Option<Lease>)>,
 }
 
 impl Search<'_> {
@@ -236,7 +239,7 @@ impl Model {
             self.lease = Some(lease);
         }
         self.log.extend(entry);
-        decision.answer.as_ref().map_or_else(|rejection: &Box<Rejection>| Answer::of_rejection(rejection), keep)
+        decision.answer.as_ref().map_or_else(|rejection| Answer::of_rejection(rejection), keep)
     }
 
     fn ends_like(&self, content: &PartitionContent) -> bool {

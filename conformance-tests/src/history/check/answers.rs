@@ -132,6 +132,10 @@ fn complain_of(
         let expected = format!("{verdict:?} at revision {}, where {in_force}", judged.revision);
         return Some((expected, format!("{answer:?}")));
     }
+    if rests_on_expiry(answer) && place.is_some_and(|state| !timeline.is_last_of_its_tenure(state)) {
+        let expected = "nothing of a tenure follows an answer that rests on its expiry (T2)".to_owned();
+        return Some((expected, format!("a granted call of it does, after revision {}", judged.revision)));
+    }
     let Answer::Rejected { current, earlier, .. } = answer else { return None };
     let truth = standing.map(|standing| Truth::of(&ledger_core::Current::of(standing)));
     if *current != truth {

@@ -235,6 +235,13 @@ impl<'a> Timeline<'a> {
         })
     }
 
+    /// Whether nothing of its own holder follows a state: what an answer that rests on the expiry makes sure of (T2).
+    pub(super) fn is_last_of_its_tenure(&self, state: State) -> bool {
+        let Some(next) = self.steps.get(state.place + 1) else { return state.renewals == self.renewed.len() as u64 };
+        let is_renewed = state.renewals < next.least;
+        !is_renewed && matches!(self.part.log[state.place + 1].own, Some(Own::Claimed(_) | Own::Ended(_)))
+    }
+
     /// The state as the judgement sees it, with the expiry that is to be assumed.
     pub(super) fn standing(&self, state: State, expires_at: Timestamp) -> Standing {
         let step = &self.steps[state.place];
