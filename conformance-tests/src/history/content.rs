@@ -76,6 +76,8 @@ pub enum Own {
     Released,
     /// `$ended`, with the operator's reason.
     Ended(Note),
+    /// `$advanced`. The checker does not judge a partition that has one.
+    Advanced,
 }
 
 impl Content {
@@ -217,6 +219,7 @@ fn logged(events: &[Event]) -> Result<Vec<Logged>, Stop> {
                     Some(OwnEvent::Claimed(succession)) => Some(Own::Claimed(succession)),
                     Some(OwnEvent::Released) => Some(Own::Released),
                     Some(OwnEvent::Ended { reason }) => Some(Own::Ended(reason)),
+                    Some(OwnEvent::Advanced(_)) => Some(Own::Advanced),
                     _ => None,
                 };
                 log.push(Logged::new(event.entry.clone(), 1, own));

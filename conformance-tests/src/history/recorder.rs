@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use ledger_core::{
-    Append, AppendId, Appended, Claim, Claimed, Description, Ended, Fate, FencedLedger, Generation, Lease, Note,
-    Observation, Page, PageSize, PartitionId, PartitionPage, PartitionState, Position, RecordPage, RecordSlot,
-    Released, Renewal, Result, Ttl,
+    Advance, Advanced, Append, AppendId, Appended, Claim, Claimed, Description, Ended, Fate, FencedLedger, Generation,
+    Lease, Note, Observation, Page, PageSize, PartitionId, PartitionPage, PartitionState, Position, RecordPage,
+    RecordSlot, Released, Renewal, Result, Ttl,
 };
 
 use super::record::{Answer, Call, FORMAT, Line, Tenure};
@@ -159,6 +159,12 @@ impl<L: FencedLedger + ?Sized> FencedLedger for Recorded<L> {
     async fn end_tenure(&self, partition: &PartitionId, observed: Observation, reason: &Note) -> Result<Ended> {
         let call = Call::EndTenure { partition: partition.clone(), observed, reason: reason.clone() };
         self.record(call, self.ledger.end_tenure(partition, observed, reason), Answer::of_ended).await
+    }
+
+    /// Passed on, with a note: the checker does not judge an operator's advance, and says so where the log has one.
+    async fn advance(&self, advance: &Advance) -> Result<Advanced> {
+        self.recorder.note(format!("{advance:?}")).expect("the history can be written: see `Recorded`");
+        self.ledger.advance(advance).await
     }
 
     async fn append(&self, lease: &Lease, append: &Append) -> Result<Appended> {

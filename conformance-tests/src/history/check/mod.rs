@@ -16,7 +16,7 @@ use std::collections::HashMap;
 
 use ledger_core::{PartitionId, Revision};
 
-use super::content::{Content, PartitionContent};
+use super::content::{Content, Own, PartitionContent};
 use super::load::History;
 use super::record::{Answer, Call, Invocation};
 use joined::Joined;
@@ -59,6 +59,12 @@ fn check_partition(
     count(calls, part, &mut findings.counts);
     if let Some(fault) = &part.fault {
         findings.add(Kind::Log, None, "`verify` finds the log clean", fault.clone());
+    }
+    if let Some(advanced) = part.log.iter().find(|logged| logged.own == Some(Own::Advanced)) {
+        // Never silently: what is not judged must not count as right.
+        let expected = "no operator has advanced the partition, which this check does not judge (I4)";
+        findings.add(Kind::Log, None, expected, joined::told(&advanced.entry));
+        return;
     }
     let joined = Joined::new(part, calls, findings);
     let timeline = Timeline::new(part, calls, &joined, findings);
