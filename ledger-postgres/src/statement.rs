@@ -40,6 +40,9 @@ pub(crate) const VERSION_1: &[&str] = &[
 /// The clock of the real schema, with which a test clock is replaced.
 pub(crate) const CLOCK: &str = include_str!("sql/clock.sql");
 pub(crate) const CHECK: &str = include_str!("sql/check.sql");
+pub(crate) const LEDGER_ID: &str = include_str!("sql/ledger_id.sql");
+pub(crate) const PROBE: &str = include_str!("sql/probe.sql");
+pub(crate) const REPLAYED: &str = include_str!("sql/replayed.sql");
 pub(crate) const GRANTS: &str = include_str!("sql/grants.sql");
 pub(crate) const GRANTS_OPERATOR: &str = include_str!("sql/grants_operator.sql");
 pub(crate) const MIGRATION_LOCK: &str = include_str!("sql/migration_lock.sql");
