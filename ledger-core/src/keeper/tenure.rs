@@ -261,9 +261,19 @@ impl Tenure {
         }
     }
 
-    /// Takes in the answer to an append.
-    fn answered(&self, answer: &Result<Appended>) {
+    /// Takes in the answer to an append. `known`: what had been acknowledged when it was sent. What is written after that
+    /// stands behind it, or the store has lost it; a replay may stand anywhere.
+    fn answered(&self, answer: &Result<Appended>, known: (Position, Digest)) {
         self.with(|inner| match answer {
+            Ok(appended)
+                if !appended.replayed
+                    && appended.entry.first <= known.0
+                    && !bug!(self.ground.terms, AppendBehindIsTrusted) =>
+            {
+                let head = (appended.entry.last, appended.entry.chain);
+                let loss = Loss::WentBack { acknowledged: known, head };
+                self.end(inner, End::Lost(loss), self.ground.clock.now());
+            }
             Ok(appended) if appended.entry.last > inner.acknowledged.0 => {
                 inner.acknowledged = (appended.entry.last, appended.entry.chain);
             }
@@ -367,9 +377,9 @@ pub(super) struct Permit(Arc<Tenure>);
 impl Permit {
     /// Sends an append, and takes in the answer.
     pub(super) async fn send(&self, append: &Append) -> Result<Appended> {
-        let lease = self.0.lease();
+        let (lease, known) = self.0.with(|inner| (inner.lease.clone(), inner.acknowledged));
         let answer = self.0.ground.ledger.append(&lease, append).await;
-        self.0.answered(&answer);
+        self.0.answered(&answer, known);
         answer
     }
 

@@ -34,7 +34,7 @@ pub(super) enum Fault {
     LateReply(Receiver<()>),
     /// A claim is granted for another TTL than was asked for.
     Grants(Ttl),
-    /// A renewal tells a head as if the store had lost what followed.
+    /// A renewal tells a head as if the store had lost what followed; before an append it loses all but the claim.
     WentBack,
 }
 
@@ -131,6 +131,13 @@ impl ScriptedLedger {
         }
     }
 
+    fn lose_all_but_the_claim(&self, partition: &PartitionId) {
+        if let Some((standing, log)) = self.lock().partitions.get_mut(partition) {
+            log.truncate(1);
+            standing.tip = log.first().cloned();
+        }
+    }
+
     fn decide<A>(
         &self,
         partition: &PartitionId,
@@ -214,7 +221,10 @@ impl FencedLedger for ScriptedLedger {
     }
 
     async fn append(&self, lease: &Lease, append: &Append) -> Result<Appended> {
-        self.call("append", &lease.partition, |_| {
+        self.call("append", &lease.partition, |fault| {
+            if let Some(Fault::WentBack) = fault {
+                self.lose_all_but_the_claim(&lease.partition);
+            }
             let decide =
                 |subject: Subject<'_>, earlier: Option<&Arc<Entry>>| decide::append(subject, earlier, lease, append);
             self.decide(&lease.partition, Some(append.id()), decide)
