@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ledger_core::keeper::{End, Keeper, Loss, State, Terms, Wait, WriteError, Writer};
-use ledger_core::{Append, AppendId, Fate, FencedLedger, Generation, Holder, LedgerError, NewEvent, PartitionId, Ttl};
+use ledger_core::{
+    Append, AppendId, Appended, Fate, FencedLedger, Generation, Holder, Lease, LedgerError, NewEvent, PartitionId, Ttl,
+};
 
 use crate::Result;
 use crate::journal::{Journal, Word};
@@ -53,9 +55,13 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
         // Another may hold it: then it is the next one's turn.
         if let Ok((writer, driver)) = keeper.claim(Wait::AtMost(Duration::from_millis(200))).await {
             let driver = tokio::spawn(driver);
-            write_for_a_while(&writer, &mut journal, &mut open).await?;
+            let released = write_for_a_while(&writer, &mut journal, &mut open).await?;
+            let lease = writer.lease();
             drop(writer);
             driver.abort();
+            if released {
+                write_late(&*ledger, &lease, &mut journal, &mut open).await?;
+            }
         } else {
             // A cluster without a primary refuses at once.
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -65,7 +71,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     Ok(())
 }
 
-async fn write_for_a_while(writer: &Writer, journal: &mut Journal, open: &mut Vec<Open>) -> Result<()> {
+/// Says whether the partition was released at the end.
+async fn write_for_a_while(writer: &Writer, journal: &mut Journal, open: &mut Vec<Open>) -> Result<bool> {
     let lease = writer.lease();
     let (partition, generation) = (&lease.partition, lease.generation);
     journal.note(partition, generation, &Word::Granted(lease.acquisition))?;
@@ -73,13 +80,8 @@ async fn write_for_a_while(writer: &Writer, journal: &mut Journal, open: &mut Ve
         let id = AppendId::mint();
         let append = Append::with_id(id, [NewEvent::of("entry", &id)?, NewEvent::of("entry", &id)?])?;
         let word = match writer.append(&append).await {
-            Ok(appended) => Word::Stored(id, appended.entry.first, appended.entry.chain),
-            Err(WriteError::Ledger(LedgerError::Rejected(rejection))) => {
-                Word::Refused(id, rejection.reason.to_string())
-            }
-            Err(WriteError::Ledger(LedgerError::Unknown(_))) => Word::Unknown(id),
-            Err(WriteError::Ledger(LedgerError::NotWritten(_))) => Word::NotWritten(id),
-            Err(WriteError::Ledger(other)) => return Err(other.into()),
+            Ok(appended) => word(id, Ok(appended))?,
+            Err(WriteError::Ledger(error)) => word(id, Err(error))?,
             // Nothing was sent.
             Err(WriteError::Ended(_) | WriteError::Draining) => break,
         };
@@ -94,13 +96,46 @@ async fn write_for_a_while(writer: &Writer, journal: &mut Journal, open: &mut Ve
     if let State::Ended(end) = writer.state()
         && let End::Lost(loss) = &*end
     {
-        return journal.note(partition, generation, &Word::Lost(reason(loss)));
+        journal.note(partition, generation, &Word::Lost(reason(loss)))?;
+        return Ok(false);
     }
     match tokio::time::timeout(Duration::from_secs(1), writer.release()).await {
         // Lost at the last moment, or the release is not answered: the lease runs out by itself.
-        Ok(Ok(_)) | Err(_) => Ok(()),
-        Ok(Err(error)) => journal.note(partition, generation, &Word::Lost(format!("release {error}"))),
+        Err(_) => Ok(false),
+        Ok(Ok(_)) => Ok(true),
+        Ok(Err(error)) => {
+            let why = error.rejection().map_or_else(|| error.to_string(), |rejection| rejection.reason.to_string());
+            journal.note(partition, generation, &Word::Lost(format!("{why} at the release")))?;
+            Ok(false)
+        }
     }
+}
+
+/// An append as of one who wakes up late: it is to be refused, also across a failover.
+async fn write_late(
+    ledger: &dyn FencedLedger,
+    lease: &Lease,
+    journal: &mut Journal,
+    open: &mut Vec<Open>,
+) -> Result<()> {
+    let id = AppendId::mint();
+    let append = Append::with_id(id, [NewEvent::of("entry", &id)?, NewEvent::of("entry", &id)?])?;
+    let word = word(id, ledger.append(lease, &append).await)?;
+    if word == Word::Unknown(id) {
+        open.push((lease.partition.clone(), lease.generation, id));
+    }
+    journal.note(&lease.partition, lease.generation, &word)
+}
+
+/// What an answer to an append says.
+fn word(id: AppendId, answer: std::result::Result<Appended, LedgerError>) -> Result<Word> {
+    Ok(match answer {
+        Ok(appended) => Word::Stored(id, appended.entry.first, appended.entry.chain),
+        Err(LedgerError::Rejected(rejection)) => Word::Refused(id, rejection.reason.to_string()),
+        Err(LedgerError::Unknown(_)) => Word::Unknown(id),
+        Err(LedgerError::NotWritten(_)) => Word::NotWritten(id),
+        Err(other) => return Err(other.into()),
+    })
 }
 
 /// Why trust was lost, in few words.

@@ -26,6 +26,7 @@ fn what_was_acknowledged_survives_a_failover_or_its_loss_is_noticed() {
     let (kept, lossy) = (row("synchronous standby promoted"), row("receiver had been stopped"));
     assert_eq!((&*kept[4], &*kept[7]), ("0", "0"), "lost and refused that were found: {kept:?}");
     assert!(kept[3].parse::<usize>().expect("a number") > 100, "{kept:?}");
+    assert!(kept[6].parse::<usize>().expect("a number") > 0, "something was refused: {kept:?}");
     assert!(lossy[4].parse::<usize>().expect("a number") > 0, "{lossy:?}");
     assert_eq!(lossy[7], "0", "{lossy:?}");
 }
