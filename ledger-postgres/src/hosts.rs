@@ -73,6 +73,8 @@ impl Hosts {
             }
             return Ok(connection);
         }
+        // A little before the caller gives up, so that it is told why.
+        let deadline = deadline.checked_sub(ROUND / 2).unwrap_or(deadline);
         loop {
             let mut failed = None;
             // A replica that is none serves too, where there is no other.

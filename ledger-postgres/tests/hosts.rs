@@ -102,6 +102,22 @@ async fn a_connection_to_a_server_that_became_read_only_is_dropped_and_its_call_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_host_that_does_not_answer_is_passed_over() {
+    let (primary, standby, _) = pair();
+    let place = Place::at(primary.url(), "silent").await;
+    standby.catch_up_with(&primary).expect("replayed");
+    // As a machine that hangs: connections are accepted by its kernel, and nobody answers.
+    primary.pause().expect("paused");
+    standby.promote().expect("promoted");
+    let ledger = place.options().connect(&both(&primary, &standby)).await.expect("the second host, within the budget");
+    claim(&ledger, "p", "a", seconds(600)).await;
+    let alone = format!("{},{}", primary.socket_dir().display(), primary.socket_dir().display());
+    let url = format!("postgresql:///postgres?host={alone}&user=postgres");
+    let error = place.options().budget(Duration::from_secs(3)).connect(&url).await.expect_err("nobody answers");
+    assert!(error.to_string().contains("the last: it does not answer"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pool_that_is_given_drops_such_a_connection_too() {
     let (primary, standby, _) = pair();
     let place = Place::at(primary.url(), "pool").await;
