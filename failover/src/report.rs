@@ -26,7 +26,7 @@ pub(crate) fn table(rows: &[Row]) -> Table {
         "times injected",
         "events acknowledged",
         "lost",
-        "appends of unknown outcome, all settled",
+        "appends of unknown outcome",
         "refused appends",
         "refused events found",
         "longest stall",
