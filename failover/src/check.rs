@@ -291,3 +291,7 @@ fn longest_stall(journals: &[Vec<Line>]) -> u64 {
     };
     times.values_mut().map(longest).max().unwrap_or(0)
 }
+
+#[cfg(test)]
+#[path = "check_tests.rs"]
+mod tests;
