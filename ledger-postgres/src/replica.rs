@@ -2,9 +2,9 @@
 
 use async_trait::async_trait;
 use ledger_core::{
-    Append, AppendId, Appended, Claim, Claimed, Description, Ended, Fate, FencedLedger, Generation, Invalid, Lease,
-    LedgerError, LedgerId, Note, Observation, Operation, Page, PageSize, PartitionId, PartitionPage, PartitionState,
-    Position, RecordPage, RecordSlot, Released, Renewal, Result, Timestamp, Ttl,
+    Advance, Advanced, Append, AppendId, Appended, Claim, Claimed, Description, Ended, Fate, FencedLedger, Generation,
+    Invalid, Lease, LedgerError, LedgerId, Note, Observation, Operation, Page, PageSize, PartitionId, PartitionPage,
+    PartitionState, Position, RecordPage, RecordSlot, Released, Renewal, Result, Timestamp, Ttl,
 };
 
 use crate::row::Fields;
@@ -18,7 +18,7 @@ use crate::{Options, PostgresLedger, classify};
 /// [`replayed`](Self::replayed) how far the standby has come. What `fate` calls `Recorded` or `Never` is final, as on the
 /// primary and within one history (U2); `Undecided` may be late.
 ///
-/// **Judgement never runs here.** `claim`, `renew`, `release`, `end_tenure` and `append` are refused as
+/// **Judgement never runs here.** `claim`, `renew`, `release`, `end_tenure`, `advance` and `append` are refused as
 /// [`Invalid::ReadOnly`] before any server is asked, also where the server has become a primary since. Whether a lease
 /// of what `observe` shows is still valid is for the primary to say.
 ///
@@ -128,6 +128,10 @@ impl FencedLedger for PostgresReplica {
 
     async fn end_tenure(&self, _: &PartitionId, _: Observation, _: &Note) -> Result<Ended> {
         refused(Operation::EndTenure)
+    }
+
+    async fn advance(&self, _: &Advance) -> Result<Advanced> {
+        refused(Operation::Advance)
     }
 
     async fn append(&self, _: &Lease, _: &Append) -> Result<Appended> {

@@ -13,8 +13,8 @@ use std::time::Duration;
 use common::{Place, append, claim, holder, partition, seconds};
 use ledger_core::keeper::{End, Keeper, Loss, ManualLocalClock, State, Terms, Wait, WriteError, Writer};
 use ledger_core::{
-    Appended, Fate, Fault, FencedLedger, FencedLedgerExt, Lease, LedgerError, Mark, PageSize, Position, Reason,
-    Verification,
+    Advance, Appended, Claim, Fate, Fault, FencedLedger, FencedLedgerExt, Lease, LedgerError, LedgerWitness, Mark,
+    Marking, Note, PageSize, Position, Reason, Rewind, RolledBack, Verification, Witnessed,
 };
 use ledger_postgres::PostgresLedger;
 use test_postgres::{Server, Wanted};
@@ -210,4 +210,61 @@ async fn two_holders_of_one_generation_are_told_apart_by_acquisition_and_chain()
     assert_eq!(verified, Verification::Broken { position: gone.last, fault: Fault::OtherHistory });
     let records = pair.ledger.rejections(Some(&now.lease.partition), None, PageSize::MAX).await.expect("listed");
     assert!(records.records.len() >= 4, "each is evidence: {records:?}");
+}
+
+/// That a store went back, as a call is told that had, or had not, been written.
+fn rolled_back(error: LedgerError, rewind: Rewind, written: bool) -> RolledBack {
+    let LedgerError::RolledBack(found) = error else { panic!("another error: {error}") };
+    assert_eq!((found.rewind, found.written), (rewind, written), "{found}");
+    *found
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claimant_with_a_witness_notices_at_its_claim_and_an_operator_lets_it_go_on() {
+    let pair = Pair::start().await;
+    // The marks are on a server of their own, which fails over with nobody.
+    let marks = Place::new(Wanted::OLDEST).await;
+    let witness = Arc::new(LedgerWitness::new(Arc::new(marks.open().await), holder("witness")));
+    let witnessed = || Witnessed::new(Arc::new(pair.ledger.clone()), witness.clone()).marking(Marking::Appends);
+    let holder_there = witnessed();
+    let observed = pair.ledger.observe(&partition("p")).await.expect("observed").observation();
+    let first = Claim::new(partition("p"), holder("a"), seconds(600), observed);
+    let lease = holder_there.claim(&first).await.expect("claimed").lease;
+    holder_there.append(&lease, &append("2")).await.expect("appended");
+    pair.stop_the_receiver().await;
+    holder_there.append(&lease, &append("3")).await.expect("appended and marked");
+    holder_there.append(&lease, &append("4")).await.expect("appended and marked");
+    holder_there.release(&lease).await.expect("released");
+    let lost = claim(&pair.ledger, "p", "b", seconds(600)).await.lease;
+    pair.fail_over().await;
+
+    // Behind the mark: the claim is refused, and nothing is written.
+    let claimant = witnessed();
+    let observed = pair.ledger.observe(&partition("p")).await.expect("observed").observation();
+    let second = Claim::new(partition("p"), holder("c"), seconds(600), observed);
+    let found = rolled_back(claimant.claim(&second).await.expect_err("noticed"), Rewind::Behind, false);
+    assert_eq!((found.mark.position, found.seen.map(|seen| seen.position)), (at(4), Some(at(2))));
+    assert_eq!(pair.ledger.observe(&partition("p")).await.expect("observed").observation(), observed);
+
+    // Level again, and beyond, by somebody who looks at no witness: another history.
+    for text in ["3'", "4'", "5'"] {
+        pair.append(&lease, text).await;
+    }
+    let found = rolled_back(claimant.claim(&second).await.expect_err("noticed"), Rewind::OtherHistory, false);
+    assert_eq!(found.seen.map(|seen| seen.position), Some(at(5)));
+
+    // Only an operator's step above every generation ever seen lets it go on, and no lost lease comes to life again.
+    let note = Note::new("failed over to a standby that was behind").expect("a note");
+    let advance = Advance::new(partition("p"), holder("operator"), Some(lost.generation), note);
+    let advanced = claimant.advance(&advance).await.expect("advanced");
+    assert!(advanced.generation > lost.generation);
+    let observed = pair.ledger.observe(&partition("p")).await.expect("observed").observation();
+    let third = Claim::new(partition("p"), holder("c"), seconds(600), observed);
+    let now = claimant.claim(&third).await.expect("claimed").lease;
+    claimant.append(&now, &append("goes on")).await.expect("appended");
+    let late = pair.ledger.append(&lost, &append("late")).await.expect_err("refused");
+    assert_eq!(late.rejection().map(|rejection| rejection.reason), Some(Reason::StaleGeneration));
+    let verified = pair.ledger.verify(&partition("p"), None).await.expect("read");
+    assert!(matches!(verified, Verification::Clean { .. }), "{verified:?}");
+    marks.drop().await;
 }

@@ -9,8 +9,8 @@ use std::time::Duration;
 use common::{Place, append, claim, holder, partition, seconds};
 use futures_util::TryStreamExt as _;
 use ledger_core::{
-    Claim, Fate, FencedLedger, FencedLedgerExt, Invalid, LedgerError, Note, Operation, PageSize, Position, Reason,
-    Verification,
+    Advance, Claim, Fate, FencedLedger, FencedLedgerExt, Invalid, LedgerError, Note, Operation, PageSize, Position,
+    Reason, Verification,
 };
 use test_postgres::{Server, Wanted};
 
@@ -92,11 +92,13 @@ async fn judgement_never_runs_on_a_replica_not_even_once_it_is_promoted() {
         let observed = replica.observe(&lease.partition).await.expect("observed").observation();
         let claim = Claim::new(partition("p"), holder("b"), seconds(5), observed);
         let note = Note::new("why").expect("a note");
+        let advance = Advance::new(partition("p"), holder("operator"), None, note.clone());
         let errors = [
             (Operation::Claim, replica.claim(&claim).await.expect_err("refused")),
             (Operation::Renew, replica.renew(&lease, None).await.expect_err("refused")),
             (Operation::Append, replica.append(&lease, &append("1")).await.expect_err("refused")),
             (Operation::Release, replica.release(&lease).await.expect_err("refused")),
+            (Operation::Advance, replica.advance(&advance).await.expect_err("refused")),
             (Operation::EndTenure, replica.end_tenure(&lease.partition, observed, &note).await.expect_err("refused")),
         ];
         for (operation, error) in errors {

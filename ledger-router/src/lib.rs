@@ -41,7 +41,8 @@
 //! # What is different from one ledger
 //!
 //! - There are as many ledger ids as clusters. Leases, states and chains carry that of their cluster;
-//!   [`describe`](ledger_core::FencedLedger::describe) names the layout, by an id derived from its fingerprint.
+//!   [`describe`](ledger_core::FencedLedger::describe) names the layout, by an id derived from its fingerprint; a
+//!   [`Witnessed`](ledger_core::Witnessed) over a router keeps its marks under that.
 //! - Never-claimed partitions share one budget of evidence a *cluster* (E3). `rejections(None)` lists those of all
 //!   clusters, in the order of the clusters' names; the slots count on from one to the next.
 //! - What is on a cluster and not there by the layout is not shown. [`Router::install`] refuses such a cluster.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use ledger_core::{
-    Append, AppendId, Appended, Capability, Claim, Claimed, Description, Durability, Ended, Fate, FencedLedger,
-    Generation, Invalid, Lease, LedgerId, Note, Observation, Page, PageSize, PartitionId, PartitionPage,
+    Advance, Advanced, Append, AppendId, Appended, Capability, Claim, Claimed, Description, Durability, Ended, Fate,
+    FencedLedger, Generation, Invalid, Lease, LedgerId, Note, Observation, Page, PageSize, PartitionId, PartitionPage,
     PartitionState, Position, RecordPage, RecordSlot, Released, Renewal, Result, Ttl,
 };
 
@@ -123,6 +123,10 @@ impl FencedLedger for Router {
 
     async fn end_tenure(&self, partition: &PartitionId, observed: Observation, reason: &Note) -> Result<Ended> {
         self.ledger_of(partition)?.end_tenure(partition, observed, reason).await
+    }
+
+    async fn advance(&self, advance: &Advance) -> Result<Advanced> {
+        self.ledger_of(&advance.partition)?.advance(advance).await
     }
 
     async fn append(&self, lease: &Lease, append: &Append) -> Result<Appended> {

@@ -16,13 +16,16 @@ use postgres::Wanted;
 use postgres::harness::{Door, Postgres};
 use routed::Routed;
 
-/// The cases that ask for one ledger id, which a router does not have: leases and chains carry that of their cluster, and
-/// never-claimed partitions share a budget a cluster.
-const ONE_LEDGER: [&str; 4] = [
+/// The cases that ask for one ledger id, which a router does not have: leases and chains carry that of their cluster,
+/// never-claimed partitions share a budget a cluster, and a witness keeps its marks under the layout's id.
+const ONE_LEDGER: [&str; 7] = [
     "evd06_never_claimed_ones_share_one_budget",
     "int01_chain_is_as_it_is_written_down",
     "int04_mark_finds_a_store_that_was_rewound",
     "par04_ledger_says_what_it_is",
+    "wit04_advance_lets_every_witness_go_on",
+    "wit06_witness_that_fails_stops_its_holder",
+    "wit07_answers_are_marked_before_they_are_given",
 ];
 
 fn applies(case: &Case) -> bool {

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use ledger_core::{
-    Append, Claim, FencedLedger, FencedLedgerExt, Holder, Invalid, LedgerError, NewEvent, Observation, PageSize,
-    PartitionId, Ttl,
+    Append, Claim, FencedLedger, FencedLedgerExt, Holder, Invalid, LedgerError, LedgerWitness, Marking, NewEvent,
+    Observation, PageSize, PartitionId, Ttl, Witnessed,
 };
 use ledger_memory::MemoryLedger;
 use ledger_router::{LAYOUT_PARTITION, Layout, LayoutError, Router};
@@ -215,4 +215,32 @@ async fn records_of_never_claimed_partitions_are_listed_over_all_clusters_in_pag
         }
         assert_eq!(slots, [1, 2, 3, 258, 259, 260], "in pages of {size}");
     }
+}
+
+#[tokio::test]
+async fn a_witness_over_a_router_notices_a_cluster_that_went_back() {
+    let two = Two::new();
+    Router::install(hashed(), two.given()).await.expect("installed");
+    let router = || Router::open(hashed(), two.given());
+    let marks: Arc<dyn FencedLedger> = Arc::new(MemoryLedger::new());
+    let witness = Arc::new(LedgerWitness::new(marks, Holder::new("witness").expect("a name")));
+    let witnessed = |router: Router| Witnessed::new(Arc::new(router), witness.clone()).marking(Marking::Appends);
+    let ledger = witnessed(router().await.expect("opened"));
+    let lease = claim(&ledger, "jobs/0").await.expect("claimed");
+    let cluster = if router().await.expect("opened").layout().cluster_of(&lease.partition) == Some("east") {
+        &two.east
+    } else {
+        &two.west
+    };
+    let copy = cluster.copy();
+    // Marked by the append alone, and read by the next claim: both must mean the same ledger.
+    let append = Append::new([NewEvent::of("noted", &1).expect("an event")]).expect("an append");
+    ledger.append(&lease, &append).await.expect("appended");
+    cluster.restore(&copy);
+    let claimant = witnessed(router().await.expect("the layout is in the copy too"));
+    let observed = claimant.observe(&lease.partition).await.expect("observed").observation();
+    let holder = Holder::new("b").expect("a name");
+    let claim = Claim::new(lease.partition.clone(), holder, Ttl::default(), observed);
+    let error = claimant.claim(&claim).await.expect_err("it went back");
+    assert!(matches!(error, LedgerError::RolledBack(_)), "{error}");
 }

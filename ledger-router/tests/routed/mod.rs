@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use conformance_tests::{ClockControl, Edit, Harness, HarnessError, Hooked, LockGuard, Storage};
+use conformance_tests::{ClockControl, Edit, Harness, HarnessError, Hooked, LockGuard, Storage, StoreCopy};
 use ledger_core::{FencedLedger, PartitionId, Timestamp};
 use ledger_router::{Layout, Router};
 
@@ -68,8 +68,25 @@ impl Storage for Clusters {
         self.of(partition).hold_lock(partition).await
     }
 
+    async fn snapshot(&self) -> Hooked<Box<dyn StoreCopy>> {
+        Ok(Box::new(Copies([self.one.snapshot().await?, self.other.snapshot().await?])))
+    }
+
     async fn tamper(&self, partition: &PartitionId, edit: &Edit) -> Hooked<()> {
         self.of(partition).tamper(partition, edit).await
+    }
+}
+
+/// Copies of both clusters.
+struct Copies([Box<dyn StoreCopy>; 2]);
+
+#[async_trait]
+impl StoreCopy for Copies {
+    async fn restore(&self) -> Result<(), HarnessError> {
+        for copy in &self.0 {
+            copy.restore().await?;
+        }
+        Ok(())
     }
 }
 
