@@ -21,8 +21,8 @@ use crate::statement::{LEDGER_ID, PROBE};
 /// would else answer the first append over each old connection with an unknown outcome.
 const TRUSTED: Duration = Duration::from_secs(1);
 
-/// How long one host of several may take to answer, before the next one is asked: a machine that is gone refuses
-/// nothing.
+/// How long one host of several may take to answer, before the next one is asked, and an idle connection, before it is
+/// given up: a machine that is gone refuses nothing.
 const EACH: Duration = Duration::from_secs(2);
 
 /// Between two rounds over several hosts: a standby is promoted in its own time.
@@ -102,7 +102,7 @@ impl Hosts {
     pub(crate) async fn still_serves(&self, connection: &mut PgConnection, idle_since: Instant) -> bool {
         let distrusted = *self.distrusted.lock().unwrap_or_else(PoisonError::into_inner);
         let trusted = idle_since.elapsed() < TRUSTED && distrusted.is_none_or(|at| at < idle_since);
-        trusted || self.ask(connection, self.replica).await.is_ok()
+        trusted || matches!(tokio::time::timeout(EACH, self.ask(connection, self.replica)).await, Ok(Ok(())))
     }
 
     /// Makes every connection that is idle now be asked before it is used: another one has failed.

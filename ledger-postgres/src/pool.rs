@@ -160,6 +160,8 @@ impl Own {
             if self.hosts.still_serves(&mut connection, since).await {
                 return Ok(self.lent(connection, permit, reserve));
             }
+            // The others lead to the same server, and each might take as long to show it.
+            self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
         }
         let connection = self.hosts.connect(deadline).await?;
         Ok(self.lent(connection, permit, reserve))

@@ -103,14 +103,20 @@ async fn a_connection_to_a_server_that_became_read_only_is_dropped_and_its_call_
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_host_that_does_not_answer_is_passed_over() {
-    let (primary, standby, _) = pair();
+    let (primary, standby, url) = pair();
     let place = Place::at(primary.url(), "silent").await;
+    let warm_one = place.options().connections(4).connect(&url).await.expect("opened");
+    warm(&warm_one, 4).await;
     standby.catch_up_with(&primary).expect("replayed");
+    // Longer than a connection is trusted unasked: what is shown is that the asking ends.
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
     // As a machine that hangs: connections are accepted by its kernel, and nobody answers.
     primary.pause().expect("paused");
     standby.promote().expect("promoted");
     let ledger = place.options().connect(&both(&primary, &standby)).await.expect("the second host, within the budget");
     claim(&ledger, "p", "a", seconds(600)).await;
+    let state = warm_one.observe(&partition("p")).await.expect("answered, though all its connections hang");
+    assert!(state.tenure.is_some(), "by the new primary");
     let alone = format!("{},{}", primary.socket_dir().display(), primary.socket_dir().display());
     let url = format!("postgresql:///postgres?host={alone}&user=postgres");
     let error = place.options().budget(Duration::from_secs(3)).connect(&url).await.expect_err("nobody answers");
