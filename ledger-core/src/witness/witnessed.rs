@@ -9,9 +9,9 @@ use super::Witness;
 use super::compare::{compare, newest};
 use crate::{
     AcquisitionId, Advance, Advanced, Append, AppendId, Appended, Claim, Claimed, Description, Digest, Ended, Failure,
-    Fate, FencedLedger, Generation, Lease, LedgerError, LedgerId, Mark, Note, Observation, Page, PageSize, PartitionId,
-    PartitionPage, PartitionState, Position, Reason, RecordPage, RecordSlot, Released, Renewal, Result, Rewind,
-    RolledBack, Ttl, chain,
+    FailureKind, Fate, FencedLedger, Generation, Lease, LedgerError, LedgerId, Mark, Note, Observation, Page, PageSize,
+    PartitionId, PartitionPage, PartitionState, Position, Reason, RecordPage, RecordSlot, Released, Renewal, Result,
+    Rewind, RolledBack, Ttl, chain,
 };
 
 /// When marks are kept beside those of claims and advances. What was acknowledged after the last mark can be lost without
@@ -31,7 +31,7 @@ pub enum Marking {
 ///
 /// An answer that is to be marked is given when its mark is kept. Where the witness fails:
 ///
-/// - before a claim or an advance was sent: [`NotWritten`](LedgerError::NotWritten), and the store is not asked;
+/// - before a claim, an advance or a release was sent: [`NotWritten`](LedgerError::NotWritten), and the store is not asked;
 /// - after a call was granted: [`Unknown`](LedgerError::Unknown). It stands in the log; the same call sent again is answered
 ///   as before and tries the mark again. A keeper so loses its trust when its witness stays away for longer than its
 ///   lease.
@@ -101,15 +101,15 @@ impl Witnessed {
     /// Keeps a mark of something that was granted.
     async fn keep(&self, ledger: LedgerId, partition: &PartitionId, mark: Mark) -> Result<()> {
         let unwritten = |failure: Failure| {
-            let detail = format!("granted by the store, but its mark could not be kept: {failure}");
+            let detail = format!("a mark of what the store has granted could not be kept: {failure}");
             LedgerError::Unknown(Failure { detail, ..failure })
         };
         let kept = self.witness.keep(ledger, partition, mark).await.map_err(unwritten)?;
         // Another who shares the lease, or who took over since, has kept a later one. If it is of this history, the store
         // has it.
         if kept != mark && !mark.is_later_than(&kept) {
-            let seen = newest(&self.ledger.observe(partition).await?);
-            compare(&*self.ledger, partition, kept, seen, true).await?;
+            let seen = newest(&self.ledger.observe(partition).await.map_err(once_granted)?);
+            compare(&*self.ledger, partition, kept, seen, true).await.map_err(once_granted)?;
         }
         Ok(())
     }
@@ -222,7 +222,7 @@ impl FencedLedger for Witnessed {
         let granted = Mark::new(lease.generation, claimed.head, claimed.chain);
         // The store may have gone back between the comparison and the grant.
         if let Some(mark) = mark {
-            compare(ledger, partition, mark, Some(granted), !claimed.replayed).await?;
+            compare(ledger, partition, mark, Some(granted), !claimed.replayed).await.map_err(once_granted)?;
         }
         match known {
             // Asked for again.
@@ -251,7 +251,11 @@ impl FencedLedger for Witnessed {
 
     async fn release(&self, lease: &Lease) -> Result<Released> {
         let known = self.before(lease)?;
-        self.keep_newest(lease).await?;
+        self.keep_newest(lease).await.map_err(|error| match error {
+            LedgerError::Unknown(failure) => LedgerError::NotWritten(failure),
+            LedgerError::RolledBack(back) => RolledBack { written: false, ..*back }.into(),
+            other => other,
+        })?;
         let released = match self.ledger.release(lease).await {
             Ok(released) => released,
             Err(error) => return Err(self.refused(lease, known, error).await),
@@ -260,7 +264,7 @@ impl FencedLedger for Witnessed {
             && *position <= known.position
         {
             // The answer tells no chain value.
-            let seen = newest(&self.ledger.observe(&lease.partition).await?);
+            let seen = newest(&self.ledger.observe(&lease.partition).await.map_err(once_granted)?);
             return Err(self.stop(lease, known, seen, true));
         }
         if self.known(lease).is_some() {
@@ -333,6 +337,18 @@ impl FencedLedger for Witnessed {
         limit: PageSize,
     ) -> Result<RecordPage> {
         self.ledger.rejections(partition, after, limit).await
+    }
+}
+
+/// The error of a look that came after a grant: what it proves of itself is not so of the call.
+fn once_granted(error: LedgerError) -> LedgerError {
+    match error {
+        back @ LedgerError::RolledBack(_) => back,
+        LedgerError::NotWritten(failure) | LedgerError::Unknown(failure) => LedgerError::Unknown(failure),
+        other => {
+            let detail = format!("granted by the store, but the comparison with the witness failed: {other}");
+            LedgerError::Unknown(Failure::new(FailureKind::Other, detail).with_source(other))
+        }
     }
 }
 
