@@ -121,7 +121,7 @@ impl Witnessed {
             return Ok(());
         }
         // As a claim reads it: of several ledgers behind one handle, the lease names the one that it is on.
-        self.keep(self.id().await?, &lease.partition, held.acknowledged)
+        self.keep(self.id().await.map_err(once_granted)?, &lease.partition, held.acknowledged)
             .await
             .inspect_err(|error| self.note(lease, error))?;
         if let Some(now) = self.lock().get_mut(&lease.partition).filter(|now| now.acquisition == lease.acquisition) {
