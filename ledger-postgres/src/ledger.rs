@@ -82,8 +82,8 @@ impl PostgresLedger {
         self.shared.opened.ledger
     }
 
-    pub(crate) async fn open_own(options: Options, connect: PgConnectOptions) -> Result<Self> {
-        let connections = Connections::own(&options, connect);
+    pub(crate) async fn open_own(options: Options, hosts: Vec<PgConnectOptions>) -> Result<Self> {
+        let connections = Connections::own(&options, hosts);
         Self::open(options, connections, true).await
     }
 
@@ -96,6 +96,7 @@ impl PostgresLedger {
         let runner = Runner::new(&options, connections);
         let mut lent = runner.lend().await?;
         let opened = open::open(lent.connection(), &options, own).await?;
+        runner.is(opened.ledger);
         lent.give_back();
         let idle = milliseconds(options.idle_in_transaction);
         let simple = options.transaction_pooler;

@@ -35,6 +35,9 @@
 //! mode; opened without it, a ledger is refused behind such a pooler, or its calls are
 //! [`NotWritten`](ledger_core::LedgerError::NotWritten).
 //!
+//! A URL with several hosts leads to the one that is the primary now, also after a failover: see [`Options::connect`].
+//! [`PostgresReplica`] reads from a standby, and never judges.
+//!
 //! # Appends at the same moment
 //!
 //! With [`Options::coalesce`], appends that wait at the same moment travel together, as one call with one flush. The call grants what plainly holds and decides nothing else; a refusal, a replay or a
@@ -82,18 +85,22 @@ mod caller;
 mod classify;
 mod coalesce;
 mod group;
+mod hosts;
 mod ledger;
 mod open;
 mod options;
 mod page;
 mod pool;
+mod replica;
 mod retry;
 mod row;
 mod schema;
 mod statement;
+mod url;
 
 pub use ledger::PostgresLedger;
 pub use options::Options;
+pub use replica::{PostgresReplica, Replayed};
 pub use schema::{SCHEMA_VERSION, Schema};
 
 /// The Rust of that page compiles.

@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
-use ledger_core::{Failure, LedgerError, Result};
+use ledger_core::{Failure, LedgerError, LedgerId, Result};
 use sqlx::PgConnection;
 use sqlx::postgres::PgRow;
 
@@ -110,6 +110,11 @@ impl Runner {
         self.connections.lend(Instant::now() + self.budget).await.map_err(|failed| failed.error)
     }
 
+    /// The ledger that was opened: every connection must have it from here on.
+    pub(crate) fn is(&self, ledger: LedgerId) {
+        self.connections.is(ledger);
+    }
+
     /// Runs a group's call, once: where it surely wrote nothing, its members go alone.
     pub(crate) async fn run_group(&self, call: &Call<'_>) -> Result<Vec<PgRow>> {
         let deadline = self.deadline();
@@ -154,6 +159,8 @@ impl Runner {
         };
         if failed.keep {
             lent.give_back();
+        } else {
+            self.connections.distrust();
         }
         Err(failed)
     }

@@ -30,19 +30,21 @@ pub enum Door {
 pub struct Postgres {
     pub wanted: Wanted,
     pub door: Door,
-    /// A server of its own, which a restart crashes.
+    /// A server of its own.
     pub server: Option<Arc<Server>>,
+    /// Whether a restart crashes it.
+    pub crashes: bool,
     /// Where the handles connect to, if not to the server itself.
     pub through: Option<String>,
 }
 
 impl Postgres {
     pub fn shared(wanted: Wanted, door: Door) -> Self {
-        Self { wanted, door, server: None, through: None }
+        Self { wanted, door, server: None, crashes: false, through: None }
     }
 
     pub fn of(server: Arc<Server>) -> Self {
-        Self { wanted: Wanted::Any, door: Door::Own, server: Some(server), through: None }
+        Self { wanted: Wanted::Any, door: Door::Own, server: Some(server), crashes: true, through: None }
     }
 }
 
@@ -50,6 +52,7 @@ struct Fresh {
     place: Place,
     door: Door,
     url: String,
+    /// What a restart crashes.
     server: Option<Arc<Server>>,
 }
 
@@ -62,7 +65,8 @@ impl Harness for Postgres {
         };
         let place = place.with_clock().await;
         let url = self.through.clone().unwrap_or_else(|| place.url.clone());
-        Ok(Box::new(Fresh { place, door: self.door, url, server: self.server.clone() }))
+        let server = self.server.clone().filter(|_| self.crashes);
+        Ok(Box::new(Fresh { place, door: self.door, url, server }))
     }
 
     /// The full figures are for the library's own connections. The other ways in call the same functions.
