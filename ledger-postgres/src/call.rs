@@ -8,8 +8,9 @@
 //!
 //! Each reads the answer up to the server's ready message. A row may come before an error: the one that the commit meets.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use sqlx::encode::IsNull;
 use sqlx::error::BoxDynError;
@@ -70,11 +71,34 @@ pub(crate) struct Call<'a> {
 }
 
 /// How a call is sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Way {
     Function,
     Procedure,
     Simple,
+}
+
+/// The texts of the prepared statements, each written once.
+#[derive(Debug)]
+pub(crate) struct Statements {
+    schema: Schema,
+    texts: RwLock<HashMap<(&'static str, Way), Arc<str>>>,
+}
+
+impl Statements {
+    pub(crate) fn new(schema: Schema) -> Self {
+        Self { schema, texts: RwLock::default() }
+    }
+
+    fn prepared(&self, function: &Function, way: Way) -> Arc<str> {
+        let key = (function.name, way);
+        if let Some(text) = self.texts.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
+            return text.clone();
+        }
+        let text: Arc<str> = function.prepared(&self.schema, way).into();
+        self.texts.write().unwrap_or_else(PoisonError::into_inner).insert(key, text.clone());
+        text
+    }
 }
 
 impl Call<'_> {
@@ -82,7 +106,7 @@ impl Call<'_> {
     pub(crate) async fn run(
         &self,
         connection: &mut PgConnection,
-        schema: &Schema,
+        statements: &Statements,
         way: Way,
         wait: Option<i32>,
     ) -> sqlx::Result<Vec<PgRow>> {
@@ -90,11 +114,11 @@ impl Call<'_> {
         let values = self.values.iter().chain(wait.as_ref());
         match way {
             Way::Simple => {
-                let text = AssertSqlSafe(self.function.simple(schema, values));
+                let text = AssertSqlSafe(self.function.simple(&statements.schema, values));
                 sqlx::raw_sql(text).fetch_all(connection).await
             }
             Way::Function | Way::Procedure => {
-                let text: Arc<str> = self.function.prepared(schema, way).into();
+                let text = statements.prepared(self.function, way);
                 let mut arguments = PgArguments::default();
                 for value in values {
                     value.bind(&mut arguments).map_err(sqlx::Error::Encode)?;

@@ -16,6 +16,7 @@ use tracing::Instrument as _;
 
 use crate::call::{self, Call, Value};
 use crate::coalesce::{self, Coalescer};
+use crate::granted::Granted;
 use crate::open::{self, Opened};
 use crate::options::{Options, milliseconds};
 use crate::pool::Connections;
@@ -122,14 +123,10 @@ impl PostgresLedger {
 impl Shared {
     /// Appends by the single form: a call of its own.
     pub(crate) async fn append_alone(&self, lease: &Lease, append: &Append, deadline: Instant) -> Result<Appended> {
-        let partition = &lease.partition;
         let content = append.content();
         let call = append_call(lease, append, content.as_bytes(), None);
-        let answer = read_answer(partition, &self.runner.run_by(&call, false, deadline).await?)?;
-        appended(&answer, append).unwrap_or_else(|| {
-            let presented = Presented::lease(lease, Some(append));
-            Err(refused(partition, Operation::Append, presented, answer, unsaid))
-        })
+        let rows = self.runner.run_by(&call, false, deadline).await?;
+        appended(&rows, lease, append, unsaid)
     }
 }
 
@@ -192,15 +189,28 @@ pub(crate) fn append_call<'a>(
     Call { function: &call::APPEND, values }
 }
 
-/// The answer to an append that was granted, if it was.
-pub(crate) fn appended(answer: &Answer, append: &Append) -> Option<Result<Appended>> {
-    let replayed = match answer.verdict.as_str() {
-        "Granted" => false,
-        "Replay" => true,
-        _ => return None,
-    };
-    let entry = answer.entry.clone()?;
-    Some(if entry.id == Some(append.id()) { Ok(Appended::new(entry, replayed, answer.judged)) } else { Err(foreign()) })
+/// The answer to an append. `unsaid` as with [`refused`].
+pub(crate) fn appended(
+    rows: &[PgRow],
+    lease: &Lease,
+    append: &Append,
+    unsaid: impl FnOnce(&Rejection) -> RecordState,
+) -> Result<Appended> {
+    let partition = &lease.partition;
+    let granted = rows.first().map(Granted::read).transpose().map_err(|bad| bad.at(Some(partition), None))?.flatten();
+    match granted {
+        Some((id, _)) if id != append.id() => return Err(foreign()),
+        Some((_, granted)) => return granted.appended(lease, append),
+        None => {}
+    }
+    let answer = read_answer(partition, rows)?;
+    match answer.entry.clone() {
+        Some(entry) if answer.verdict == "Replay" && entry.id == Some(append.id()) => {
+            Ok(Appended::new(entry, true, answer.judged))
+        }
+        Some(_) if answer.verdict == "Replay" => Err(foreign()),
+        _ => Err(refused(partition, Operation::Append, Presented::lease(lease, Some(append)), answer, unsaid)),
+    }
 }
 
 /// What is told where an answer is another session's: a pool that is given may lead through a transaction pooler, which

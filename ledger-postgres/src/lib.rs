@@ -37,8 +37,10 @@
 //!
 //! # Appends at the same moment
 //!
-//! With [`Options::coalesce`], appends that wait at the same moment travel together, as one call with one flush. The call grants what plainly holds and decides nothing else; a refusal, a replay or a
-//! conflict of positions is answered by the append's own call, which follows. No group waits for a lock.
+//! Appends that wait at the same moment travel together, as one call with one flush, unless [`Options::coalesce`] turns
+//! that off; over a pool that is given they never do. An append that finds no other on its way goes at once, by itself.
+//! The call of a group grants what plainly holds and decides nothing else; a refusal, a replay or a conflict of positions
+//! is answered by the append's own call, which follows. No group waits for a lock.
 //!
 //! # TLS
 //!
@@ -74,6 +76,7 @@ mod call;
 mod caller;
 mod classify;
 mod coalesce;
+mod granted;
 mod group;
 mod ledger;
 mod open;

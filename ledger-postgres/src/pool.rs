@@ -21,6 +21,9 @@ use crate::options::{Options, milliseconds};
 /// would else answer the first append over each old connection with an unknown outcome.
 const TRUSTED: Duration = Duration::from_secs(1);
 
+/// How long a connection may be idle beside others that are in use before it is closed.
+const IDLE: Duration = Duration::from_secs(600);
+
 /// Where connections come from.
 #[derive(Debug)]
 pub(crate) struct Connections {
@@ -204,8 +207,13 @@ impl Lent {
     pub(crate) fn give_back(mut self) {
         match self.connection.take() {
             Some(Either::Own(connection, own, permit)) => {
-                own.idle.lock().unwrap_or_else(PoisonError::into_inner).push((connection, Instant::now()));
-                drop(permit);
+                let mut idle = own.idle.lock().unwrap_or_else(PoisonError::into_inner);
+                idle.push((connection, Instant::now()));
+                // The newest is lent first, so a lone writer keeps its own, and what a rush of calls needed grows old.
+                let old = idle.iter().take_while(|(_, since)| since.elapsed() > IDLE).count();
+                let old: Vec<_> = idle.drain(..old).collect();
+                drop(idle);
+                drop((old, permit));
             }
             // Its drop gives it back.
             Some(Either::Theirs(connection)) => drop(connection),

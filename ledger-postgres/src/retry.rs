@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 use ledger_core::{Failure, LedgerError, Result};
 use sqlx::postgres::PgRow;
 
-use crate::Schema;
-use crate::call::{Call, Way};
+use crate::call::{Call, Statements, Way};
 use crate::classify::{self, Classified};
 use crate::options::{Options, milliseconds};
 use crate::pool::{Connections, Lent};
@@ -18,7 +17,7 @@ const RESERVE_WAIT: Duration = Duration::from_millis(500);
 /// What runs a call until it is answered or the budget is used up.
 #[derive(Debug)]
 pub(crate) struct Runner {
-    pub(crate) schema: Schema,
+    pub(crate) statements: Statements,
     connections: Connections,
     budget: Duration,
     tries: u32,
@@ -29,7 +28,7 @@ pub(crate) struct Runner {
 impl Runner {
     pub(crate) fn new(options: &Options, connections: Connections) -> Self {
         Self {
-            schema: options.schema.clone(),
+            statements: Statements::new(options.schema.clone()),
             connections,
             budget: options.budget,
             tries: options.tries,
@@ -99,7 +98,7 @@ impl Runner {
         } else {
             (self.simple || lent.is_theirs()).then(|| milliseconds(self.lock_wait))
         };
-        let answer = call.run(lent.connection(), &self.schema, way, wait);
+        let answer = call.run(lent.connection(), &self.statements, way, wait);
         // The library never cancels at the server: a call whose time has run out keeps its connection, which is closed.
         let failed = match tokio::time::timeout_at(deadline.into(), answer).await {
             Ok(Ok(rows)) => {

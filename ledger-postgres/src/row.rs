@@ -43,6 +43,11 @@ impl<'a> Fields<'a> {
         Self { row, next: 0 }
     }
 
+    /// Leaves out so many columns.
+    pub(crate) fn skip(&mut self, columns: usize) {
+        self.next += columns;
+    }
+
     /// The bytes of the next value, and whether they are text.
     fn value(&mut self) -> Field<Option<(&'a [u8], bool)>> {
         let value = checked("a column", self.row.try_get_raw(self.next))?;
