@@ -3,7 +3,8 @@
 //! `cargo run --release -p benchmarks -- zombie`: the latency of a holder's append beside a process that hammers the
 //! same file with stale ones.
 //!
-//! `… -- postgres` and `… -- postgres-costs`: the same on a real PostgreSQL server, and what each append costs there.
+//! `… -- postgres`, `… -- postgres-costs` and `… -- postgres-load`: the same on a real PostgreSQL server, what each append
+//! costs there, and what stands beside it.
 //!
 //! Contestants take turns, round by round, so that a slow minute of the machine meets all of them. What counts is the
 //! ratio to the plain contestant of the same run.
@@ -11,7 +12,6 @@
 mod fenced;
 mod plain;
 mod postgres;
-mod postgres_many;
 mod report;
 mod sqlite;
 mod zombie;
@@ -47,8 +47,6 @@ struct Arguments {
 enum Benchmark {
     /// Appends a second on SQLite and in memory, against plain rusqlite.
     Sqlite,
-    /// Many appends at once on PostgreSQL, together and one by one, against plain inserts.
-    PostgresMany,
     /// A holder's latency beside a process of stale writes.
     Zombie,
     #[command(flatten)]
@@ -83,7 +81,6 @@ async fn run(arguments: Arguments) -> Result<()> {
     let plan = Plan { rounds: arguments.rounds, time: std::time::Duration::from_millis(arguments.millis), folder };
     let report = match arguments.benchmark {
         Benchmark::Sqlite => sqlite::run(&plan).await?,
-        Benchmark::PostgresMany => postgres_many::run(&plan).await?,
         Benchmark::Zombie => zombie::run(&plan).await?,
         Benchmark::Server(benchmark) => return benchmark.run(&plan, arguments.json).await,
         Benchmark::Hammer(hammer) => return hammer.run().await,

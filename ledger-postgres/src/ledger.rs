@@ -6,9 +6,9 @@ use std::time::Instant;
 use async_trait::async_trait;
 use ledger_core::{
     Append, AppendId, Appended, Basis, Capability, Claim, Claimed, Description, Durability, Ended, EventKind, Expected,
-    Failure, FailureKind, Fate, FencedLedger, Generation, Lease, LedgerError, LedgerId, Note, Observation, Operation,
-    OwnEvent, Page, PageSize, PartitionId, PartitionPage, PartitionState, Position, Presented, Reason, RecordPage,
-    RecordSlot, RecordState, Rejection, Released, Remark, Renewal, Result, TenureEnd, Ttl, Vacancy,
+    Failure, FailureKind, Fate, FencedLedger, Generation, Lease, LedgerError, LedgerId, NewEvent, Note, Observation,
+    Operation, OwnEvent, Page, PageSize, PartitionId, PartitionPage, PartitionState, Position, Presented, Reason,
+    RecordPage, RecordSlot, RecordState, Rejection, Released, Remark, Renewal, Result, TenureEnd, Ttl, Vacancy,
 };
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgRow};
@@ -173,15 +173,23 @@ pub(crate) fn append_call<'a>(
         Expected::Any => None,
         Expected::Position(head) => Some(head.get()),
     };
-    let texts = |of: fn(&ledger_core::NewEvent) -> &str| Value::Texts(append.events().iter().map(of).collect());
+    let texts = |of: fn(&NewEvent) -> &str| append.events().iter().map(of).collect::<Vec<_>>();
+    // What all events have is sent once.
+    let shared = |of: fn(&NewEvent) -> &str| {
+        let mut texts = texts(of);
+        if texts.iter().all(|text| *text == texts[0]) {
+            texts.truncate(1);
+        }
+        Value::Texts(texts)
+    };
     let mut values = tenure(lease);
     values.extend([
         Value::Uuid(Some(append.id().as_uuid())),
         Value::Big(expected),
         Value::Bytes(content),
-        texts(|event| event.kind.as_str()),
-        texts(|event| event.payload.as_str()),
-        texts(|event| event.metadata.as_str()),
+        shared(|event| event.kind.as_str()),
+        Value::Texts(texts(|event| event.payload.as_str())),
+        shared(|event| event.metadata.as_str()),
         Value::Text(append.remark().map(Remark::as_str)),
         Value::Bool(caller.is_none()),
         Value::Small(caller),

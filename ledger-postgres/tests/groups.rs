@@ -234,7 +234,7 @@ async fn between(
 #[tokio::test]
 async fn a_group_decides_as_the_single_form_does() {
     for wanted in Wanted::BOTH {
-        for seed in 0..u64::try_from(scale(3, 30)).expect("small") {
+        for seed in 0..u64::try_from(scale(1, 8)).expect("small") {
             let mut random = Random(seed);
             let mut worlds = [World::new(wanted).await, World::new(wanted).await, World::new(wanted).await];
             let (mut leases, mut old, mut sent, mut now) = (Vec::new(), Vec::new(), Vec::new(), 1_700_000_000_000_000);
@@ -381,7 +381,7 @@ async fn groups_stand_their_ground_beside_takeovers_and_blockers() {
                 }
             }
         });
-        let full = u64::try_from(scale(60, 600)).expect("small");
+        let full = u64::try_from(scale(40, 400)).expect("small");
         let start = std::time::Instant::now();
         while landed.load(Ordering::SeqCst) < full && start.elapsed() < Duration::from_secs(60) {
             tokio::time::sleep(Duration::from_millis(5)).await;
