@@ -18,7 +18,7 @@ use ledger_core::{
 };
 use tokio::sync::oneshot;
 
-use crate::granted::Granted;
+use crate::append::Granted;
 use crate::group::{self, Group};
 use crate::ledger::Shared;
 

@@ -4,9 +4,9 @@ use ledger_core::{Append, Digest, Expected, LedgerError, Result};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
+use crate::append::Granted;
 use crate::call::{self, Call, Value};
 use crate::coalesce::{Lane, Member};
-use crate::granted::Granted;
 use crate::retry::Runner;
 
 /// Appends that travel together, those of a lane side by side; each with the number of its lane.

@@ -5,18 +5,18 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use ledger_core::{
-    Append, AppendId, Appended, Basis, Capability, Claim, Claimed, Description, Durability, Ended, EventKind, Expected,
-    Failure, FailureKind, Fate, FencedLedger, Generation, Lease, LedgerError, LedgerId, NewEvent, Note, Observation,
-    Operation, OwnEvent, Page, PageSize, PartitionId, PartitionPage, PartitionState, Position, Presented, Reason,
-    RecordPage, RecordSlot, RecordState, Rejection, Released, Remark, Renewal, Result, TenureEnd, Ttl, Vacancy,
+    Append, AppendId, Appended, Basis, Capability, Claim, Claimed, Description, Durability, Ended, EventKind, Failure,
+    FailureKind, Fate, FencedLedger, Generation, Lease, LedgerError, LedgerId, Note, Observation, Operation, OwnEvent,
+    Page, PageSize, PartitionId, PartitionPage, PartitionState, Position, Presented, Reason, RecordPage, RecordSlot,
+    RecordState, Rejection, Released, Renewal, Result, TenureEnd, Ttl, Vacancy,
 };
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgRow};
 use tracing::Instrument as _;
 
+use crate::append;
 use crate::call::{self, Call, Value};
 use crate::coalesce::{self, Coalescer};
-use crate::granted::Granted;
 use crate::open::{self, Opened};
 use crate::options::{Options, milliseconds};
 use crate::pool::Connections;
@@ -124,9 +124,9 @@ impl Shared {
     /// Appends by the single form: a call of its own.
     pub(crate) async fn append_alone(&self, lease: &Lease, append: &Append, deadline: Instant) -> Result<Appended> {
         let content = append.content();
-        let call = append_call(lease, append, content.as_bytes(), None);
+        let call = append::call(lease, append, content.as_bytes(), None);
         let rows = self.runner.run_by(&call, false, deadline).await?;
-        appended(&rows, lease, append, unsaid)
+        append::appended(&rows, lease, append, unsaid)
     }
 }
 
@@ -162,73 +162,14 @@ pub(crate) fn refused(
     rejection.with_record(record).into()
 }
 
-/// What a call is about, as an append sends it.
-pub(crate) fn append_call<'a>(
-    lease: &'a Lease,
-    append: &'a Append,
-    content: &'a [u8],
-    caller: Option<i32>,
-) -> Call<'a> {
-    let expected = match append.expected() {
-        Expected::Any => None,
-        Expected::Position(head) => Some(head.get()),
-    };
-    let texts = |of: fn(&NewEvent) -> &str| append.events().iter().map(of).collect::<Vec<_>>();
-    // What all events have is sent once.
-    let shared = |of: fn(&NewEvent) -> &str| {
-        let mut texts = texts(of);
-        if texts.iter().all(|text| *text == texts[0]) {
-            texts.truncate(1);
-        }
-        Value::Texts(texts)
-    };
-    let mut values = tenure(lease);
-    values.extend([
-        Value::Uuid(Some(append.id().as_uuid())),
-        Value::Big(expected),
-        Value::Bytes(content),
-        shared(|event| event.kind.as_str()),
-        Value::Texts(texts(|event| event.payload.as_str())),
-        shared(|event| event.metadata.as_str()),
-        Value::Text(append.remark().map(Remark::as_str)),
-        Value::Bool(caller.is_none()),
-        Value::Small(caller),
-    ]);
-    Call { function: &call::APPEND, values }
-}
-
-/// The answer to an append. `unsaid` as with [`refused`].
-pub(crate) fn appended(
-    rows: &[PgRow],
-    lease: &Lease,
-    append: &Append,
-    unsaid: impl FnOnce(&Rejection) -> RecordState,
-) -> Result<Appended> {
-    let partition = &lease.partition;
-    let granted = rows.first().map(Granted::read).transpose().map_err(|bad| bad.at(Some(partition), None))?.flatten();
-    match granted {
-        Some((id, _)) if id != append.id() => return Err(foreign()),
-        Some((_, granted)) => return granted.appended(lease, append),
-        None => {}
-    }
-    let answer = read_answer(partition, rows)?;
-    match answer.entry.clone() {
-        Some(entry) if answer.verdict == "Replay" && entry.id == Some(append.id()) => {
-            Ok(Appended::new(entry, true, answer.judged))
-        }
-        Some(_) if answer.verdict == "Replay" => Err(foreign()),
-        _ => Err(refused(partition, Operation::Append, Presented::lease(lease, Some(append)), answer, unsaid)),
-    }
-}
-
 /// What is told where an answer is another session's: a pool that is given may lead through a transaction pooler, which
 /// can not be seen when it is opened.
-fn foreign() -> LedgerError {
+pub(crate) fn foreign() -> LedgerError {
     let detail = "the answer is another call's: behind a transaction pooler, open with `transaction_pooler`";
     LedgerError::Unknown(Failure::new(FailureKind::Other, detail))
 }
 
-fn tenure(lease: &Lease) -> Vec<Value<'_>> {
+pub(crate) fn tenure(lease: &Lease) -> Vec<Value<'_>> {
     vec![
         Value::Text(Some(lease.partition.as_str())),
         Value::Big(Some(lease.generation.get())),

@@ -72,11 +72,11 @@
 //!   [`end_tenure`](ledger_core::FencedLedger::end_tenure).
 //! - **A call that is dropped goes on at the server** until it ends, with its connection; its outcome is then unknown.
 
+mod append;
 mod call;
 mod caller;
 mod classify;
 mod coalesce;
-mod granted;
 mod group;
 mod ledger;
 mod open;

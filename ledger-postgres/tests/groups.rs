@@ -102,19 +102,15 @@ impl World {
             .fetch_one(&mut self.shell)
             .await
             .expect("decided");
-        let (members, lasts, times, revisions): (
-            Option<Vec<i64>>,
-            Option<Vec<i64>>,
-            Option<Vec<i64>>,
-            Option<Vec<i64>>,
-        ) = (row.get(0), row.get(1), row.get(2), row.get(3));
-        let (behind, chains): (Option<Vec<bool>>, Option<Vec<Vec<u8>>>) = (row.get(4), row.get(5));
-        assert_eq!(row.get::<Option<Vec<i64>>, _>(6), None, "nobody else holds a partition");
-        let facts = lasts.into_iter().flatten().zip(times.into_iter().flatten());
-        let facts = facts.zip(revisions.into_iter().flatten()).zip(behind.into_iter().flatten());
-        let facts = facts.zip(chains.into_iter().flatten());
-        let granted = members.into_iter().flatten().zip(facts);
-        granted
+        let bigs = |column: usize| row.get::<Option<Vec<i64>>, _>(column).unwrap_or_default();
+        let (members, lasts, times, revisions) = (bigs(0), bigs(1), bigs(2), bigs(3));
+        let behind = row.get::<Option<Vec<bool>>, _>(4).unwrap_or_default();
+        let chains = row.get::<Option<Vec<Vec<u8>>>, _>(5).unwrap_or_default();
+        assert!(bigs(6).is_empty(), "nobody else holds a partition");
+        let facts = lasts.into_iter().zip(times).zip(revisions).zip(behind).zip(chains);
+        members
+            .into_iter()
+            .zip(facts)
             .map(|(nth, ((((last, time), revision), behind), chain))| {
                 let nth = usize::try_from(nth - 1).expect("counted from 1");
                 (nth, Granted { last, time, revision, behind, chain })

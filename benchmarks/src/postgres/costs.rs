@@ -88,7 +88,7 @@ async fn log(server: &Server, calls: usize) -> Result<Facts> {
             let number = |client: &mut Client, sql: &str| -> Result<i64> { Ok(client.value(sql)?.parse()?) };
             let written = "select pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint";
             let writer = if base == 1 {
-                Writer::plain_id(&url, 0).await?
+                Writer::plain_id(&url, 1, 0).await?
             } else if base > 0 {
                 Writer::plain_kept(&url, 1, base + i64::from(events > 1) * 100).await?
             } else {
@@ -180,7 +180,7 @@ async fn disk(server: &Server) -> Result<Facts> {
     client.query("truncate plain, plain_id")?;
     for (name, table, writer, events) in [
         ("plain INSERT", "plain", Writer::plain_kept(&url, 1, 6_000).await?, 100),
-        ("plain INSERT with an id", "plain_id", Writer::plain_id(&url, 1_000).await?, 1),
+        ("plain INSERT with an id", "plain_id", Writer::plain_id(&url, 16, 1_000).await?, 1),
         (
             "fenced, 1 event an append",
             "disk_1.log",

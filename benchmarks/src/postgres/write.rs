@@ -76,17 +76,20 @@ impl Writer {
     }
 
     /// As [`plain_kept`](Self::plain_kept), one event at a time and each with an id.
-    pub(crate) async fn plain_id(url: &str, base: i64) -> Result<Self> {
-        let kept = vec![Mutex::new(PgConnection::connect(url).await?)];
-        Ok(Self::PlainKept(Arc::new(kept), Arc::new(Positions::new(base, true))))
+    pub(crate) async fn plain_id(url: &str, connections: usize, base: i64) -> Result<Self> {
+        Self::kept(url, connections, Positions::new(base, true)).await
     }
 
     pub(crate) async fn plain_kept(url: &str, connections: usize, base: i64) -> Result<Self> {
+        Self::kept(url, connections, Positions::new(base, false)).await
+    }
+
+    async fn kept(url: &str, connections: usize, positions: Positions) -> Result<Self> {
         let mut kept = Vec::new();
         for _ in 0..connections {
             kept.push(Mutex::new(PgConnection::connect(url).await?));
         }
-        Ok(Self::PlainKept(Arc::new(kept), Arc::new(Positions::new(base, false))))
+        Ok(Self::PlainKept(Arc::new(kept), Arc::new(positions)))
     }
 
     /// Over connections of the library's own.
