@@ -6,7 +6,8 @@
 //! unexpired lease. A stale write changes nothing, the refusal is a typed value, and the store keeps a record of it.
 //!
 //! This crate has the [contract], the [`FencedLedger`] trait with its types, the [judgement](mod@judge), and the
-//! [hash chain](chain), and a [keeper] that renews leases and stops early. Pick a backend crate for a store, or write one and run `conformance-tests` on it.
+//! [hash chain](chain), and a [keeper] that renews leases and stops early; a [shadow] tries all that beside a system that
+//! runs. Pick a backend crate for a store, or write one and run `conformance-tests` on it.
 //!
 //! ```
 //! use ledger_core::{Append, FencedLedger, FencedLedgerExt, Holder, NewEvent, PartitionId, Reason, Ttl};
@@ -33,6 +34,7 @@
 #[doc = include_str!("../../README.md")]
 mod readme {}
 
+mod advance;
 mod append;
 pub mod chain;
 mod claim;
@@ -57,13 +59,16 @@ mod record;
 mod rejection;
 mod remark;
 mod request;
+pub mod shadow;
 mod state;
 mod time;
 mod verify;
+mod witness;
 
 #[doc = include_str!("contract.md")]
 pub mod contract {}
 
+pub use advance::{Advance, AdvanceRecord, Advanced, FoundLease};
 pub use append::{Append, Appended, Expected, Fate, MAX_APPEND_BYTES, MAX_EVENTS};
 pub use chain::Digest;
 pub use claim::{Basis, Claim, Claimed, Observation, Predecessor, Succession};
@@ -88,6 +93,7 @@ pub use request::{
     Asked, Evidence, LateAnswer, OpenRequest, OpenRequests, Outcome, Owner, Request, RequestBook, RequestError,
     RequestEvent, RequestKey, RequestState, RequestStep, Sending,
 };
-pub use state::{PastTenure, Standing, StoredLease};
+pub use state::{PastTenure, Standing, StoredLease, Tail};
 pub use time::{Clock, ManualClock, SystemClock, Timestamp, Ttl};
 pub use verify::{Fault, Mark, Verification};
+pub use witness::{LedgerWitness, Marking, Rewind, RolledBack, Witness, Witnessed};

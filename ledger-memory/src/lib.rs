@@ -28,9 +28,11 @@
 //! # }
 //! ```
 
+mod copy;
 mod evidence;
 mod ledger;
 mod partition;
 
+pub use copy::MemoryCopy;
 pub use ledger::MemoryLedger;
 pub use ledger_core::{Clock, ManualClock, SystemClock};

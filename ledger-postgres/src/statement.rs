@@ -25,6 +25,7 @@ pub(crate) const ROUTINES: &[&str] = &[
     include_str!("sql/renew.sql"),
     include_str!("sql/release.sql"),
     include_str!("sql/end_tenure.sql"),
+    include_str!("sql/advance.sql"),
     include_str!("sql/record_rejection.sql"),
     include_str!("sql/observe.sql"),
     include_str!("sql/fate.sql"),
@@ -36,6 +37,7 @@ pub(crate) const ROUTINES: &[&str] = &[
     include_str!("sql/renew_and_commit.sql"),
     include_str!("sql/release_and_commit.sql"),
     include_str!("sql/end_tenure_and_commit.sql"),
+    include_str!("sql/advance_and_commit.sql"),
     include_str!("sql/record_rejection_and_commit.sql"),
     include_str!("sql/close.sql"),
 ];

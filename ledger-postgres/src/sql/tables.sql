@@ -41,7 +41,7 @@ create table fenced_ledger.partition (
     acquisition uuid not null,
     name text collate "C" not null,
     holder text collate "C" not null,
-    -- NULL while the tenure was neither released nor ended; the latter has its reason.
+    -- NULL while the tenure was neither released nor ended; what an operator ended or advanced has its reason.
     vacancy text collate "C",
     vacancy_reason text collate "C",
     chain bytea not null,
@@ -65,7 +65,7 @@ create table fenced_ledger.log (
     first bigint,
     generation bigint,
     recorded_at bigint,
-    -- NULL too on `$released` and `$ended`.
+    -- NULL too on `$released`, `$ended` and `$advanced`.
     entry_id uuid,
     acquisition uuid,
     holder text collate "C",
