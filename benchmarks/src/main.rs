@@ -16,7 +16,6 @@ mod memory;
 mod plain;
 mod plot;
 mod postgres;
-mod postgres_many;
 mod reading;
 mod report;
 mod sqlite;
@@ -53,7 +52,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Benchmark {
-    /// All of them but `postgres-costs`; writes `docs/benchmarks.md`, its JSON and its plots.
+    /// All of them but `postgres-costs`, `postgres-load`, `takeover` and `history`; writes `docs/benchmarks.md`, its JSON and its plots.
     All(all::Arguments),
     /// Appends a second on SQLite, against plain rusqlite.
     Sqlite,
@@ -63,8 +62,6 @@ enum Benchmark {
     Reading(postgres::Arguments),
     /// Appends a second as a partition, and the number of partitions, grows.
     Growth,
-    /// Many appends at once on PostgreSQL, together and one by one, against plain inserts.
-    PostgresMany,
     /// What checking a history costs.
     History(history::Size),
     /// A holder's latency beside a process of stale writes.
@@ -130,7 +127,6 @@ async fn run(arguments: Arguments) -> Result<()> {
         Benchmark::Memory => vec![memory::run(&plan).await?],
         Benchmark::Reading(server) => vec![reading::sqlite(&plan).await?, reading::postgres(&plan, &server).await?],
         Benchmark::Growth => growth::run(&plan).await?,
-        Benchmark::PostgresMany => vec![postgres_many::run(&plan).await?],
         Benchmark::History(size) => vec![history::run(&size, plan.rounds).await?],
         Benchmark::Zombie => vec![zombie::run(&plan).await?],
         Benchmark::Server(benchmark) => return benchmark.run(&plan, arguments.json).await,

@@ -40,8 +40,10 @@
 //!
 //! # Appends at the same moment
 //!
-//! With [`Options::coalesce`], appends that wait at the same moment travel together, as one call with one flush. The call grants what plainly holds and decides nothing else; a refusal, a replay or a
-//! conflict of positions is answered by the append's own call, which follows. No group waits for a lock.
+//! Appends that wait at the same moment travel together, as one call with one flush, unless [`Options::coalesce`] turns
+//! that off; over a pool that is given they never do. An append that finds no other on its way goes at once, by itself.
+//! The call of a group grants what plainly holds and decides nothing else; a refusal, a replay or a conflict of positions
+//! is answered by the append's own call, which follows. No group waits for a lock.
 //!
 //! # Pages
 //!
@@ -80,6 +82,7 @@
 //!   [`end_tenure`](ledger_core::FencedLedger::end_tenure).
 //! - **A call that is dropped goes on at the server** until it ends, with its connection; its outcome is then unknown.
 
+mod append;
 mod call;
 mod caller;
 mod classify;

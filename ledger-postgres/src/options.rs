@@ -37,7 +37,7 @@ impl Options {
             idle_in_transaction: Duration::from_secs(10),
             budget: Duration::from_secs(10),
             tries: 8,
-            coalesce: false,
+            coalesce: true,
             transaction_pooler: false,
             accept_other_clock: false,
             replica: false,
@@ -102,8 +102,8 @@ impl Options {
     }
 
     /// Whether appends that wait at the same moment travel together, as one call for many partitions and for several
-    /// appends of each: off if not said otherwise, until it has been through more. It has effect on connections of the
-    /// library's own alone, and takes up to two more of them.
+    /// appends of each: on if not said otherwise. It has effect on connections of the library's own alone, and takes up
+    /// to two more of them.
     ///
     /// There is no timer: an append that finds no other on its way goes at once, and a group forms while others are on
     /// their way. Each append is judged on its own, and keeps its own id, entry, answer and refusal; one that is refused

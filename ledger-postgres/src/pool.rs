@@ -5,6 +5,7 @@
 //! time that a connection is released: two round trips for an append instead of one.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use std::time::Instant;
 
 use ledger_core::{Failure, FailureKind, LedgerError, LedgerId};
@@ -17,6 +18,9 @@ use crate::classify::{self, Classified};
 use crate::coalesce::GROUPS;
 use crate::hosts::Hosts;
 use crate::options::{Options, milliseconds};
+
+/// How long a connection may be idle beside others that are in use before it is closed.
+const IDLE: Duration = Duration::from_secs(600);
 
 /// Where connections come from.
 #[derive(Debug)]
@@ -221,8 +225,13 @@ impl Lent {
     pub(crate) fn give_back(mut self) {
         match self.connection.take() {
             Some(Either::Own(connection, own, permit)) => {
-                own.idle.lock().unwrap_or_else(PoisonError::into_inner).push((connection, Instant::now()));
-                drop(permit);
+                let mut idle = own.idle.lock().unwrap_or_else(PoisonError::into_inner);
+                idle.push((connection, Instant::now()));
+                // The newest is lent first, so a lone writer keeps its own, and what a rush of calls needed grows old.
+                let old = idle.iter().take_while(|(_, since)| since.elapsed() > IDLE).count();
+                let old: Vec<_> = idle.drain(..old).collect();
+                drop(idle);
+                drop((old, permit));
             }
             // Its drop gives it back.
             Some(Either::Theirs(connection)) => drop(connection),

@@ -43,9 +43,9 @@ impl<'a> Fields<'a> {
         Self { row, next: 0 }
     }
 
-    /// Passes a column over.
-    pub(crate) fn skip(&mut self) {
-        self.next += 1;
+    /// Leaves out so many columns.
+    pub(crate) fn skip(&mut self, columns: usize) {
+        self.next += columns;
     }
 
     /// The bytes of the next value, and whether they are text.

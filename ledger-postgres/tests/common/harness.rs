@@ -16,10 +16,10 @@ use super::Place;
 /// How the handles of a storage are opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Door {
-    /// Connections of the library's own.
+    /// Connections of the library's own, over which appends travel together.
     Own,
-    /// The same, with appends that travel together.
-    Together,
+    /// The same, with each append on its own.
+    Singly,
     /// A pool that is given.
     Pool,
     /// As behind a transaction pooler.
@@ -82,7 +82,7 @@ impl Storage for Fresh {
         let options: Options = self.place.options().lock_wait(Duration::from_secs(15)).budget(Duration::from_secs(30));
         Ok(Arc::new(match self.door {
             Door::Own => options.connect(&self.url).await?,
-            Door::Together => options.coalesce(true).connect(&self.url).await?,
+            Door::Singly => options.coalesce(false).connect(&self.url).await?,
             Door::Pool => options.open(PgPool::connect(&self.url).await?).await?,
             Door::Simple => options.transaction_pooler(true).connect(&self.url).await?,
         }))
@@ -106,8 +106,9 @@ impl Storage for Fresh {
         connection.execute("begin").await?;
         // A partition that was never claimed is held by a row that is never committed.
         let insert = "insert into fenced_ledger.partition
-             (name, generation, holder, acquisition, ttl, expires_at, renewals, recorded_at, head, chain)
-             values ($1, 0, '', '00000000-0000-0000-0000-000000000000', 0, 0, 0, 0, 0, '') on conflict do nothing";
+             (name, generation, holder, acquisition, ttl, expires_at, renewals, recorded_at, head, chain, ledger)
+             select $1, 0, '', '00000000-0000-0000-0000-000000000000', 0, 0, 0, 0, 0, '', g.id
+             from fenced_ledger.ledger g on conflict do nothing";
         sqlx::query(self.place.sql(insert)).bind(partition.as_str()).execute(&mut connection).await?;
         let lock = "select 1 from fenced_ledger.partition where name = $1 for no key update";
         sqlx::query(self.place.sql(lock)).bind(partition.as_str()).execute(&mut connection).await?;
