@@ -57,6 +57,10 @@
 //! | [`tamper`](Storage::tamper) | that an edit of the storage itself is found, at its position |
 //! | [`snapshot`](Storage::snapshot) | that a store which went back in time is noticed, with a witness, and how it goes on |
 //!
+//! # Many processes at once
+//!
+//! Cases ask one thing after another. What concurrent processes were told is recorded and checked by [`history`].
+//!
 //! # Figures
 //!
 //! With `FENCED_LEDGER_FULL=1` in the environment, cases that count (100,000 other appends, 100,000 refusals) run with

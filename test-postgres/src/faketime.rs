@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::{Error, Options};
 
 /// The clock of a server, in a file that libfaketime reads at each call.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Clock {
     library: PathBuf,
     file: PathBuf,
@@ -44,6 +44,21 @@ impl Clock {
         let new = self.file.with_extension("new");
         let written = fs::write(&new, format!("{ahead:+.3}\n")).and_then(|()| fs::rename(&new, &self.file));
         written.map_err(Error::io("setting the clock"))
+    }
+}
+
+/// To be dropped after the server: libfaketime leaves shared memory behind, by the number of a process that was killed.
+impl Drop for Clock {
+    fn drop(&mut self) {
+        for entry in fs::read_dir("/dev/shm").into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let prefixes = ["faketime_shm_", "sem.faketime_sem_"];
+            let process = prefixes.iter().find_map(|prefix| name.strip_prefix(prefix));
+            if process.is_some_and(|process| !Path::new("/proc").join(process).exists()) {
+                // Another campaign may have removed it just now.
+                let _ = fs::remove_file(entry.path());
+            }
+        }
     }
 }
 

@@ -7,7 +7,7 @@
 //! 2. When all are done or gone, [`barrier`] takes every partition over a last time, on a recorded ledger too. No
 //!    earlier call can write after it, so no outcome stays unknown.
 //! 3. [`Content::read`] reads everything that the ledger holds.
-//! 4. [`check`] compares both, and gives [`Findings`].
+//! 4. [`check()`] compares both, and gives [`Findings`].
 //!
 //! # What is checked
 //!
