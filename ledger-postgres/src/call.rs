@@ -11,6 +11,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use futures_util::stream::BoxStream;
 use sqlx::encode::IsNull;
 use sqlx::error::BoxDynError;
 use sqlx::postgres::types::Oid;
@@ -43,7 +44,6 @@ pub(crate) const ADVANCE: Function = Function { name: "advance", writes: Some(AN
 pub(crate) const RECORD_REJECTION: Function = Function { name: "record_rejection", writes: Some(1), arguments: 15 };
 pub(crate) const OBSERVE: Function = Function { name: "observe", writes: None, arguments: 1 };
 pub(crate) const FATE: Function = Function { name: "fate", writes: None, arguments: 3 };
-pub(crate) const READ: Function = Function { name: "read", writes: None, arguments: 5 };
 pub(crate) const PARTITIONS: Function = Function { name: "partitions", writes: None, arguments: 2 };
 pub(crate) const REJECTIONS: Function = Function { name: "rejections", writes: None, arguments: 4 };
 
@@ -103,6 +103,38 @@ impl Call<'_> {
                 sqlx::query_with(AssertSqlSafe(text), arguments).fetch_all(connection).await
             }
         }
+    }
+}
+
+/// A statement with its values, of the reads whose rows are not held all at once.
+#[derive(Debug)]
+pub(crate) struct Statement<'a> {
+    pub(crate) sql: &'static str,
+    pub(crate) values: Vec<Value<'a>>,
+}
+
+impl Statement<'_> {
+    /// Sends it; its rows come as they are asked for.
+    pub(crate) fn rows<'c>(
+        &self,
+        connection: &'c mut PgConnection,
+        schema: &Schema,
+        way: Way,
+    ) -> sqlx::Result<BoxStream<'c, sqlx::Result<PgRow>>> {
+        let mut text = schema.fill(self.sql);
+        if way == Way::Simple {
+            for (nth, value) in (1..).zip(&self.values) {
+                let mut literal = String::new();
+                value.write(&mut literal);
+                text = text.replace(&format!("${nth}"), &literal);
+            }
+            return Ok(sqlx::raw_sql(AssertSqlSafe(text)).fetch(connection));
+        }
+        let mut arguments = PgArguments::default();
+        for value in &self.values {
+            value.bind(&mut arguments).map_err(sqlx::Error::Encode)?;
+        }
+        Ok(sqlx::query_with(AssertSqlSafe(text), arguments).fetch(connection))
     }
 }
 

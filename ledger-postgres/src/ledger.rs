@@ -13,18 +13,18 @@ use ledger_core::{
 };
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgRow};
+use tokio::task::JoinSet;
 use tracing::Instrument as _;
+use tracing::instrument::WithSubscriber as _;
 
 use crate::call::{self, Call, Value};
 use crate::coalesce::{self, Coalescer};
 use crate::open::{self, Opened};
 use crate::options::{Options, milliseconds};
+use crate::page::{self, Wanted};
 use crate::pool::Connections;
 use crate::retry::Runner;
 use crate::row::{self, Answer, State};
-
-/// A page of events ends early once it has so many bytes of payloads and metadata.
-const PAGE_BYTES: i64 = 16 * 1024 * 1024;
 
 /// A ledger in a schema of a PostgreSQL database.
 ///
@@ -410,27 +410,21 @@ impl FencedLedger for PostgresLedger {
     }
 
     async fn read(&self, partition: &PartitionId, from: Position, limit: PageSize) -> Result<Page> {
-        let page = self.page(partition, Some(from), limit, false).await?;
-        match page {
-            Some(page) if page.head.is_some_and(|(head, _)| from.get() - 1 > head.get()) => {
-                Err(LedgerError::AheadOfLog { from, head: page.head.map(|(head, _)| head) })
-            }
-            Some(page) => Ok(page),
-            None if from > Position::FIRST => Err(LedgerError::AheadOfLog { from, head: None }),
-            None => Ok(Page::forward(Vec::new(), None)),
-        }
+        self.page(partition, Wanted::Forward { from, kind: None }, limit).await
+    }
+
+    async fn read_kind(
+        &self,
+        partition: &PartitionId,
+        kind: &EventKind,
+        from: Position,
+        limit: PageSize,
+    ) -> Result<Page> {
+        self.page(partition, Wanted::Forward { from, kind: Some(kind.clone()) }, limit).await
     }
 
     async fn read_back(&self, partition: &PartitionId, from: Option<Position>, limit: PageSize) -> Result<Page> {
-        let page = self.page(partition, from, limit, true).await?;
-        match (page, from) {
-            (Some(page), Some(from)) if page.head.is_some_and(|(head, _)| from > head) => {
-                Err(LedgerError::AheadOfLog { from, head: page.head.map(|(head, _)| head) })
-            }
-            (Some(page), _) => Ok(page),
-            (None, Some(from)) => Err(LedgerError::AheadOfLog { from, head: None }),
-            (None, None) => Ok(Page::backward(Vec::new(), None)),
-        }
+        self.page(partition, Wanted::Back { from }, limit).await
     }
 
     async fn partitions(&self, after: Option<&PartitionId>, limit: PageSize) -> Result<PartitionPage> {
@@ -472,30 +466,23 @@ impl FencedLedger for PostgresLedger {
 }
 
 impl PostgresLedger {
-    /// A page of events, or `None` where the partition was never claimed.
-    async fn page(
-        &self,
-        partition: &PartitionId,
-        from: Option<Position>,
-        limit: PageSize,
-        backward: bool,
-    ) -> Result<Option<Page>> {
-        let values = vec![
-            Value::Text(Some(partition.as_str())),
-            Value::Big(from.map(Position::get)),
-            Value::Small(Some(count(limit))),
-            Value::Bool(backward),
-            Value::Big(Some(PAGE_BYTES)),
-        ];
+    /// Reads a page in a task of its own. It ends whether this future is polled or not, so a stream that reads ahead
+    /// keeps no connection and no snapshot while its consumer does something else (D6).
+    async fn page(&self, partition: &PartitionId, wanted: Wanted, limit: PageSize) -> Result<Page> {
+        let (shared, name) = (self.shared.clone(), partition.clone());
         let span = tracing::debug_span!("fenced_ledger.read", %partition);
-        let call = Call { function: &call::READ, values };
-        let rows = self.shared.runner.run(&call, false).instrument(span).await?;
-        let Some((header, rows)) = rows.split_first() else { return Ok(None) };
-        let head = row::header(header).map_err(|bad| bad.at(Some(partition), None))?;
-        let rows = rows.iter().map(|row| row::log_row(row, partition)).collect::<Result<_>>()?;
-        let events = row::events(rows, partition, backward)?;
-        let page = if backward { Page::backward(events, Some(head)) } else { Page::forward(events, Some(head)) };
-        Ok(Some(page))
+        let read = async move { page::read(&shared.runner, &name, wanted, limit).await };
+        // Its drop ends the task, and with it the connection of a read that was not read out (U3).
+        let mut reading = JoinSet::new();
+        reading.spawn(read.instrument(span).with_current_subscriber());
+        match reading.join_next().await {
+            Some(Ok(page)) => page,
+            Some(Err(error)) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+            _ => {
+                let failure = Failure::new(FailureKind::Closed, "the runtime ends");
+                Err(LedgerError::NotWritten(failure))
+            }
+        }
     }
 }
 

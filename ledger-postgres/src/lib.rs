@@ -43,6 +43,13 @@
 //! With [`Options::coalesce`], appends that wait at the same moment travel together, as one call with one flush. The call grants what plainly holds and decides nothing else; a refusal, a replay or a
 //! conflict of positions is answered by the append's own call, which follows. No group waits for a lock.
 //!
+//! # Pages
+//!
+//! A page of events is one statement that needs SELECT alone, read in a task of its own: it ends whether its future is
+//! polled or not, and keeps no connection for a stream whose consumer does something else (D6). Its rows are decoded as
+//! they come. Where the events after the first ones are far larger than those, more may come than fit on the page; after
+//! as many bytes again the connection is closed rather than read out.
+//!
 //! # TLS
 //!
 //! By the features `tls-native-tls`, `tls-rustls-ring` and `tls-rustls-aws-lc-rs`, which are sqlx's, and the URL's
@@ -82,6 +89,7 @@ mod hosts;
 mod ledger;
 mod open;
 mod options;
+mod page;
 mod pool;
 mod replica;
 mod retry;

@@ -41,6 +41,9 @@ pub(crate) const VERSION_1: &[&str] = &[
 
 /// The clock of the real schema, with which a test clock is replaced.
 pub(crate) const CLOCK: &str = include_str!("sql/clock.sql");
+pub(crate) const PAGE: &str = include_str!("sql/page.sql");
+pub(crate) const PAGE_BACK: &str = include_str!("sql/page_back.sql");
+pub(crate) const ENTRY_ENDS: &str = include_str!("sql/entry_ends.sql");
 pub(crate) const CHECK: &str = include_str!("sql/check.sql");
 pub(crate) const LEDGER_ID: &str = include_str!("sql/ledger_id.sql");
 pub(crate) const PROBE: &str = include_str!("sql/probe.sql");

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use ledger_postgres::{Options, PostgresLedger, Schema};
 use test_postgres::{Server, Wanted};
 
+use crate::report::Report;
 use crate::{Plan, Result};
 
 /// The benchmarks on PostgreSQL.
@@ -52,8 +53,13 @@ impl Benchmark {
     }
 }
 
+/// Appends a second.
+pub(crate) async fn throughput(plan: &Plan, arguments: &Arguments) -> Result<Vec<Report>> {
+    throughput::run(plan, arguments).await
+}
+
 /// Starts the server in the plan's folder. Its settings are PostgreSQL's own.
-fn start(plan: &Plan, arguments: &Arguments) -> Result<Server> {
+pub(crate) fn start(plan: &Plan, arguments: &Arguments) -> Result<Server> {
     // Started by root, the server runs as another user, who must be able to make its folder there.
     let folder = std::fs::canonicalize(&plan.folder)?;
     std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o1777))?;

@@ -6,6 +6,7 @@ mod disk;
 mod harness;
 mod records;
 mod reference;
+mod shadow;
 mod witness;
 
 use std::collections::BTreeSet;
@@ -154,6 +155,26 @@ const ALL: &[Broken] = &[
     broken(Bug::ReadStartsAfterThePosition, "red02_pages_join_without_seam", "page from", "renewal"),
     broken(Bug::BackwardReadKeepsBatchesForward, "red03_backward_is_forward_reversed", "the events back", "takeover"),
     broken(Bug::AheadOfTheLogIsEmpty, "red04_ahead_of_the_log_is_an_error", "is ahead of the log", "takeover"),
+    broken(Bug::PageBytesIgnored, "red10_page_is_bounded_by_bytes", "a page keeps its bounds", "takeover"),
+    broken(Bug::LargeEventBlocks, "red10_page_is_bounded_by_bytes", "not empty where something follows", "takeover"),
+    broken(
+        Bug::ReadsServedFromASnapshot,
+        "red11_stream_reads_on_while_it_is_consumed",
+        "read after an append",
+        "limits",
+    ),
+    broken(
+        Bug::UnpolledReadHoldsTheLock,
+        "red12_read_that_nobody_polls_holds_up_nobody",
+        "no call waits for a read",
+        "takeover",
+    ),
+    broken(
+        Bug::EmptyPageOfAKindIsTheEnd,
+        "red13_rare_kind_is_found_behind_many_others",
+        "the rare events in pages",
+        "takeover",
+    ),
     broken(Bug::ObservedInTwoSteps, "red08_observing_shows_one_moment", "belongs to the head", "payload"),
     broken(Bug::ListingStartsAtThePosition, "par03_listing_gives_each_name_once", "the names in pages", "takeover"),
     broken(Bug::AskingListsAName, "stw13_nothing_is_written_before_the_first_claim", "creates none", "takeover"),
@@ -230,6 +251,23 @@ const ALL: &[Broken] = &[
         "had ended before",
         "append",
     ),
+    broken(Bug::ShadowWithoutAMark, "shd01_bears_its_mark_in_the_log", "the holder of claim and appends", "takeover"),
+    broken(Bug::ShadowJudgesByItself, "shd02_stale_write_is_recorded_by_the_store", "the store's records", "evidence"),
+    broken(
+        Bug::ShadowWithoutALeaseIsSilent,
+        "shd03_write_beside_a_holder_is_recorded_by_the_store",
+        "the store's records",
+        "evidence",
+    ),
+    broken(Bug::ShadowClaimsBeforeItIsRefused, "shd04_claims_anew_where_it_is_free", "would have been refused", "fate"),
+    broken(
+        Bug::ShadowClaimsWhereOthersEnforced,
+        "shd05_gives_way_to_who_enforces_and_stays_away",
+        "the last of the log",
+        "takeover",
+    ),
+    broken(Bug::IdsNotLookedUp, "shd06_each_append_is_counted_once_on_a_bad_line", "in the log, each once", "takeover"),
+    broken(Bug::RepeatsCountedTwice, "shd07_report_sums_up_what_the_store_has", "would have been refused", "takeover"),
     broken(
         Bug::GenerationSharedByAllPartitions,
         "kep08_pool_loses_one_and_keeps_the_others",

@@ -9,9 +9,9 @@ use async_trait::async_trait;
 use ledger_core::decide::{self, Decision, Subject, Write};
 use ledger_core::{
     Advance, Advanced, Append, AppendId, Appended, Claim, Claimed, Clock, Description, Durability, Ended, Entry, Event,
-    Failure, FailureKind, Fate, FencedLedger, Generation, Lease, LedgerError, LedgerId, Note, Observation, Page,
-    PageSize, PartitionId, PartitionPage, PartitionState, Position, RecordPage, RecordSlot, Rejection, Released,
-    Renewal, Result, Standing, Tail, Ttl, judge,
+    EventKind, Failure, FailureKind, Fate, FencedLedger, Generation, Lease, LedgerError, LedgerId, Note, Observation,
+    Page, PageSize, PartitionId, PartitionPage, PartitionState, Position, RecordPage, RecordSlot, Rejection, Released,
+    Renewal, Result, Room, Standing, Tail, Ttl, judge,
 };
 
 use crate::bugs::{Bug, Call};
@@ -260,6 +260,21 @@ impl Reference {
         if self.disk.has(Bug::LedgerNotCompared) { Ok(()) } else { Ok(lease.check_ledger(self.disk.id)?) }
     }
 
+    /// What is on a page (D5).
+    fn filled(&self, events: Vec<Event>, limit: PageSize) -> Vec<Event> {
+        let limit = if self.disk.has(Bug::PageBytesIgnored) {
+            limit.with_bytes(PageSize::MAX.bytes()).unwrap_or(limit)
+        } else {
+            limit
+        };
+        let is_large = |event: &Event| event.bytes() > usize::try_from(limit.bytes()).unwrap_or(usize::MAX);
+        if self.disk.has(Bug::LargeEventBlocks) && events.first().is_some_and(is_large) {
+            return Vec::new();
+        }
+        let mut room = Room::new(limit);
+        events.into_iter().take_while(|event| room.take(event.bytes())).collect()
+    }
+
     /// What a reader sees of a log, and its head.
     async fn log_of(&self, partition: &PartitionId) -> Option<(Vec<Event>, (Position, Generation))> {
         let disk = &self.disk;
@@ -461,8 +476,27 @@ impl FencedLedger for Reference {
         }
         let exclusive = self.disk.has(Bug::ReadStartsAfterThePosition) && from > Position::FIRST;
         events.retain(|event| event.position > from || (event.position == from && !exclusive));
-        events.truncate(size(limit));
+        let events = self.filled(events, limit);
+        if self.disk.has(Bug::UnpolledReadHoldsTheLock) {
+            let _held = self.disk.writer.lock().await;
+            tokio::task::yield_now().await;
+        }
         Ok(Page::forward(events, Some(head)))
+    }
+
+    async fn read_kind(
+        &self,
+        partition: &PartitionId,
+        kind: &EventKind,
+        from: Position,
+        limit: PageSize,
+    ) -> Result<Page> {
+        let mut page = self.read(partition, from, limit).await?;
+        page.events.retain(|event| event.kind == *kind);
+        if page.events.is_empty() && self.disk.has(Bug::EmptyPageOfAKindIsTheEnd) {
+            page.next = None;
+        }
+        Ok(page)
     }
 
     async fn read_back(&self, partition: &PartitionId, from: Option<Position>, limit: PageSize) -> Result<Page> {
@@ -478,8 +512,7 @@ impl FencedLedger for Reference {
         if self.disk.has(Bug::BackwardReadKeepsBatchesForward) {
             events.sort_by_key(|event| (std::cmp::Reverse(event.entry.first), event.position));
         }
-        events.truncate(size(limit));
-        Ok(Page::backward(events, Some(head)))
+        Ok(Page::backward(self.filled(events, limit), Some(head)))
     }
 
     async fn partitions(&self, after: Option<&PartitionId>, limit: PageSize) -> Result<PartitionPage> {
