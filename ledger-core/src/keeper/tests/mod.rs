@@ -93,6 +93,7 @@ scenarios! {
     trust::late_answer_does_not_revive,
     trust::store_that_went_back_is_noticed,
     trust::append_behind_what_was_acknowledged_is_noticed,
+    trust::answers_in_another_order_are_no_loss,
     trust::dropped_driver_ends_the_writer,
     trust::suspended_writer_finds_its_time_gone,
     trust::waiting_does_not_shorten_the_trust,
