@@ -2,6 +2,7 @@
 //! commands measure a part of it.
 //!
 //! `… -- takeover`: how long a partition is without a holder when one dies, and how soon one that was stopped knows.
+//! `… -- history`: the check of a history of 1,000,000 calls.
 //!
 //! Contestants take turns, round by round, so that a slow minute of the machine meets all of them. What counts is the
 //! ratio to the plain contestant of the same run.
@@ -9,6 +10,7 @@
 mod all;
 mod fenced;
 mod growth;
+mod history;
 mod load;
 mod memory;
 mod plain;
@@ -63,6 +65,8 @@ enum Benchmark {
     Growth,
     /// Many appends at once on PostgreSQL, together and one by one, against plain inserts.
     PostgresMany,
+    /// What checking a history costs.
+    History(history::Size),
     /// A holder's latency beside a process of stale writes.
     Zombie,
     /// From a holder's death until its partitions are held again, and from its SIGCONT until it knows.
@@ -127,6 +131,7 @@ async fn run(arguments: Arguments) -> Result<()> {
         Benchmark::Reading(server) => vec![reading::sqlite(&plan).await?, reading::postgres(&plan, &server).await?],
         Benchmark::Growth => growth::run(&plan).await?,
         Benchmark::PostgresMany => vec![postgres_many::run(&plan).await?],
+        Benchmark::History(size) => vec![history::run(&size, plan.rounds).await?],
         Benchmark::Zombie => vec![zombie::run(&plan).await?],
         Benchmark::Server(benchmark) => return benchmark.run(&plan, arguments.json).await,
         Benchmark::Takeover(takeover) => return takeover::run(&plan, &takeover, arguments.json).await,

@@ -73,6 +73,7 @@ pub mod check;
 pub mod context;
 mod faulty;
 mod harness;
+pub mod history;
 mod macros;
 mod report;
 mod suite;

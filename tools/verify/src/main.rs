@@ -1,5 +1,5 @@
 //! `cargo verify`: fetches the PostgreSQL servers that are missing, then runs every test and doctest of the workspace
-//! with its full figures. CI runs just this.
+//! with its full figures, then a short campaign with real processes. CI runs just this.
 //!
 //! The everyday `cargo test` runs the same tests with small counts and fetches nothing.
 
@@ -9,8 +9,11 @@ use std::process::{Command, ExitCode};
 const FULL: &str = "FENCED_LEDGER_FULL";
 
 fn main() -> ExitCode {
-    let steps: [&[&str]; 2] =
-        [&["run", "--quiet", "--package", "test-postgres", "--", "fetch"], &["test", "--workspace", "--no-fail-fast"]];
+    let steps: [&[&str]; 3] = [
+        &["run", "--quiet", "--package", "test-postgres", "--", "fetch"],
+        &["test", "--workspace", "--no-fail-fast"],
+        &["run", "--quiet", "--package", "campaign", "--", "--minutes", "2", "--json", "target/campaign.json"],
+    ];
     for step in steps {
         if let Err(problem) = cargo(step) {
             eprintln!("verify: `cargo {}` {problem}", step.join(" "));
