@@ -264,7 +264,7 @@ impl Tenure {
     /// Takes in the answer to an append. `known`: what had been acknowledged when it was sent.
     fn answered(&self, answer: &Result<Appended>, known: (Position, Digest)) {
         self.with(|inner| match answer {
-            Ok(appended) if !appended.replayed && rules::is_behind(known.0, appended.entry.first) => {
+            Ok(appended) if rules::was_written_behind(known.0, appended) => {
                 let head = (appended.entry.last, appended.entry.chain);
                 let loss = Loss::WentBack { acknowledged: known, head };
                 self.end(inner, End::Lost(loss), self.ground.clock.now());

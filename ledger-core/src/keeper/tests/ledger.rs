@@ -235,10 +235,10 @@ impl FencedLedger for ScriptedLedger {
             append = Append::new(append.events().clone())?;
         }
         self.call("append", &lease.partition, |fault| {
+            let append = &append;
             if let Some(Fault::WentBack) = fault {
                 self.lose_all_but_the_claim(&lease.partition);
             }
-            let append = &append;
             let decide =
                 |subject: Subject<'_>, earlier: Option<&Arc<Entry>>| decide::append(subject, earlier, lease, append);
             self.decide(&lease.partition, Some(append.id()), decide)
