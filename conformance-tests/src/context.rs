@@ -9,7 +9,7 @@ use ledger_core::{
     Observation, PageSize, PartitionId, Position, RejectionRecord, RequestBook, Ttl,
 };
 
-use crate::{ClockControl, Edit, Hook, LockGuard, Stop, Storage, Violation};
+use crate::{ClockControl, Edit, HeldCommit, Hook, Line, LockGuard, Stop, Storage, Violation};
 
 /// How long a case waits for something that must come: far more than any store needs, far less than for ever.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -73,6 +73,30 @@ impl Context {
         self.storage.tamper(partition, &edit).await.map_err(|error| Stop::of_hook(Hook::Tamper, error))
     }
 
+    /// Crashes the store, or skips. Handles may be open and calls on their way; this drops the first handle.
+    pub async fn crash(&mut self) -> Result<Arc<dyn FencedLedger>, Stop> {
+        self.ledger = None;
+        let crashed = self.storage.crash().await;
+        self.ledger = Some(self.storage.open().await?);
+        crashed.map_err(|error| Stop::of_hook(Hook::Crash, error))?;
+        Ok(self.ledger())
+    }
+
+    /// A handle over a line that can be disturbed, or a skip.
+    pub async fn line(&self) -> Result<Box<dyn Line>, Stop> {
+        self.storage.line().await.map_err(|error| Stop::of_hook(Hook::Line, error))
+    }
+
+    /// Makes an append and holds its commit, or skips.
+    pub async fn hold_commit(&self, lease: &Lease, append: &Append) -> Result<Box<dyn HeldCommit>, Stop> {
+        self.storage.hold_commit(lease, append).await.map_err(|error| Stop::of_hook(Hook::HoldCommit, error))
+    }
+
+    /// Lets the `nth` write of each transaction fail, or skips.
+    pub async fn fail_write(&self, nth: u32) -> Result<Box<dyn LockGuard>, Stop> {
+        self.storage.fail_write(nth).await.map_err(|error| Stop::of_hook(Hook::FailWrite, error))
+    }
+
     /// How often to do something: the smaller figure by day, the full one where `FENCED_LEDGER_FULL` asks for it.
     pub fn scale(&self, by_day: usize, full: usize) -> usize {
         if self.full { full } else { by_day }
@@ -95,6 +119,17 @@ impl Context {
         }
         Ok(())
     }
+}
+
+/// Waits for something that must end.
+///
+/// # Errors
+///
+/// A violation, when [`PATIENCE`] is used up.
+#[track_caller]
+pub fn in_time<T>(what: &str, future: impl Future<Output = T>) -> impl Future<Output = Result<T, Violation>> {
+    let late = Violation::new(what, format!("not within {PATIENCE:?}"));
+    async move { tokio::time::timeout(PATIENCE, future).await.map_err(|_| late) }
 }
 
 /// Lets other tasks run, in a loop that calls a ledger whose answers may be there at once.

@@ -55,6 +55,10 @@
 //! | [`restart`](Storage::restart) | that nothing which was acknowledged lives in memory alone |
 //! | [`hold_lock`](Storage::hold_lock) | what is judged by the time after a wait, and what may not wait at all |
 //! | [`tamper`](Storage::tamper) | that an edit of the storage itself is found, at its position |
+//! | [`crash`](Storage::crash) | that acknowledged means durable, and that nothing is there by half |
+//! | [`line`](Storage::line) | that a lost answer is never told as a refusal, and what comes late is fenced |
+//! | [`hold_commit`](Storage::hold_commit) | that nobody is told "never" of what is about to be written |
+//! | [`fail_write`](Storage::fail_write) | that a write which the engine fails is undone as a whole, and told as such |
 //!
 //! # Figures
 //!
@@ -72,6 +76,7 @@ pub mod check;
 pub mod context;
 mod faulty;
 mod harness;
+mod line;
 mod macros;
 mod report;
 mod suite;
@@ -80,7 +85,8 @@ mod tampered;
 pub use case::{Case, Stop, Verdict, Violation};
 pub use cases::{CASES, UNTESTED};
 pub use context::Context;
-pub use harness::{ClockControl, Edit, Harness, HarnessError, Hook, HookError, Hooked, LockGuard, Storage};
+pub use harness::{ClockControl, Edit, Harness, HarnessError, HeldCommit, Hook, HookError, Hooked, LockGuard, Storage};
+pub use line::{Gate, InProcessLine, Line};
 pub use report::{CaseReport, Outcome, Report};
 pub use suite::Suite;
 #[doc(hidden)]

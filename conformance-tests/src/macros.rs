@@ -104,4 +104,16 @@ macro_rules! __hook {
     (tamper) => {
         $crate::Hook::Tamper
     };
+    (crash) => {
+        $crate::Hook::Crash
+    };
+    (line) => {
+        $crate::Hook::Line
+    };
+    (hold_commit) => {
+        $crate::Hook::HoldCommit
+    };
+    (fail_write) => {
+        $crate::Hook::FailWrite
+    };
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::stream::{self, StreamExt};
 
-use crate::{CASES, Case, CaseReport, Context, Harness, HarnessError, Outcome, Report, Stop, Violation};
+use crate::{CASES, Case, CaseReport, Context, Harness, HarnessError, Hook, Outcome, Report, Stop, Violation};
 
 /// A run of the suite that is about to be made.
 #[derive(Clone, Debug)]
@@ -77,7 +77,8 @@ impl Suite {
         let provisioned = tokio::time::timeout(
             limit,
             unwound(async {
-                let storage = harness.provision().await?;
+                let crashes = case.needs.contains(&Hook::Crash);
+                let storage = if crashes { harness.provision_to_crash().await? } else { harness.provision().await? };
                 Context::new(storage, full).await
             }),
         );

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use common::harness::{Door, Postgres};
 use common::{Place, Wanted, append, claim, seconds, server};
-use conformance_tests::{Outcome, Suite};
+use conformance_tests::{Hook, Outcome, Suite};
 use ledger_core::{FencedLedger, FencedLedgerExt, LedgerError, Verification};
 use ledger_postgres::Options;
 use sqlx::postgres::PgConnectOptions;
@@ -26,7 +26,8 @@ async fn every_case_holds_through_a_transaction_pooler() {
     let pooler = pooler(Wanted::OLDEST, "");
     let harness = Postgres { through: Some(pooler.url()), ..Postgres::shared(Wanted::OLDEST, Door::Simple) };
     // Three server connections: two cases at once leave room for what waits on purpose.
-    let report = Suite::new().at_once(1).run(&harness).await;
+    let suite = Suite::new().only(|case| !case.needs.iter().any(|hook| [Hook::Crash, Hook::Line].contains(hook)));
+    let report = suite.at_once(1).run(&harness).await;
     let failed: Vec<_> = report.cases.iter().filter(|case| !matches!(case.outcome, Outcome::Passed)).collect();
     assert!(failed.is_empty() && report.cases.len() > 100, "{failed:#?}");
 }

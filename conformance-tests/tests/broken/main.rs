@@ -235,6 +235,37 @@ const ALL: &[Broken] = &[
         "the generation of a first claim",
         "reading",
     ),
+    broken(Bug::GenerationsWrap, "tko16_generations_end_and_do_not_wrap", "refused as GenerationExhausted", "append"),
+    broken(Bug::AcknowledgedBeforeDurable, "crs01_acknowledged_appends_survive_a_crash", "", "takeover"),
+    broken(
+        Bug::HalfOfAFailedWriteStays,
+        "crs03_failed_write_is_whole_or_absent",
+        "unchanged by an append whose write",
+        "takeover",
+    ),
+    broken(Bug::LostRecordNotTold, "crs04_refusal_whose_record_fails_says_so", "its record is missing", "takeover"),
+    broken(Bug::LostLineToldAsRefusal, "unk08_broken_line_is_never_a_refusal", "told as unknown", "takeover"),
+    broken(
+        Bug::CommitOutsideTheLock,
+        "unk04_held_commit_stands_before_the_takeover",
+        "stands before `$claimed`",
+        "takeover",
+    ),
+    broken(Bug::AbsentIsNever, "unk03_no_never_while_a_commit_is_held", "whose commit is held", "takeover"),
+    broken(Bug::IdsNotLookedUp, "unk01_lost_answer_has_landed_once", "a replay of the entry", "takeover"),
+    broken(
+        Bug::EarlierTenureStaysUndecided,
+        "unk02_lost_request_is_never_once_its_tenure_has_ended",
+        "the fate after a takeover",
+        "takeover",
+    ),
+    broken(
+        Bug::GenerationNotCompared,
+        "stw15_delayed_request_arrives_after_a_takeover",
+        "refused as StaleGeneration",
+        "reading",
+    ),
+    broken(Bug::CheckAndWriteInTwoSteps, "stw17_storm_of_takeovers_and_writers", "", "payload"),
 ];
 
 async fn run(bug: Option<Bug>, keep: impl Fn(&conformance_tests::Case) -> bool) -> Report {

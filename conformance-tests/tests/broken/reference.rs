@@ -10,12 +10,12 @@ use ledger_core::decide::{self, Decision, Subject, Write};
 use ledger_core::{
     Append, AppendId, Appended, Claim, Claimed, Clock, Description, Durability, Ended, Entry, Event, Failure,
     FailureKind, Fate, FencedLedger, Generation, Lease, LedgerError, LedgerId, Note, Observation, Page, PageSize,
-    PartitionId, PartitionPage, PartitionState, Position, RecordPage, RecordSlot, Rejection, Released, Renewal, Result,
-    Standing, Ttl, judge,
+    PartitionId, PartitionPage, PartitionState, Position, RecordPage, RecordSlot, RecordState, Rejection, Released,
+    Renewal, Result, Standing, Ttl, judge,
 };
 
 use crate::bugs::{Bug, Call};
-use crate::disk::{Disk, Part, State};
+use crate::disk::{Disk, Lost, Part, State};
 use crate::records::Records;
 
 /// A handle.
@@ -77,8 +77,31 @@ impl Reference {
         partition.clone()
     }
 
-    /// Judges a call and does what was decided: in one step under the writers' lock, but for the bugs.
+    /// A call on its way to the store, over a line that a bug lets lie.
     async fn judged<A>(
+        &self,
+        partition: &PartitionId,
+        call: Call<'_>,
+        decide: impl Fn(Subject<'_>, Option<&Part>) -> Decision<A>,
+    ) -> Result<A> {
+        let lost = self.disk.losing.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let refused = || {
+            let (presented, judged) = (ledger_core::Presented::default(), judge::judged(None, self.disk.clock.now()));
+            let (reason, operation) = (ledger_core::Reason::PositionConflict, ledger_core::Operation::Append);
+            Rejection::new(reason, operation, partition.clone(), presented, None, None, judged).into()
+        };
+        match lost {
+            None => self.judged_in_the_store(partition, call, decide).await,
+            Some(Lost::Request) => Err(refused()),
+            Some(Lost::Reply) => {
+                drop(self.judged_in_the_store(partition, call, decide).await);
+                Err(refused())
+            }
+        }
+    }
+
+    /// Judges a call and does what was decided: in one step under the writers' lock, but for the bugs.
+    async fn judged_in_the_store<A>(
         &self,
         partition: &PartitionId,
         call: Call<'_>,
@@ -164,6 +187,13 @@ impl Reference {
         let bug = self.disk.bug;
         match answer {
             Ok(answer) => {
+                let events = write.entry.as_ref().map_or(0, |(_, events)| events.len());
+                if let Some(nth) = self.disk.fails_within(events + usize::from(write.lease.is_some())) {
+                    if bug == Some(Bug::HalfOfAFailedWriteStays) {
+                        self.write_half(state, name, write, nth - 1);
+                    }
+                    return Err(LedgerError::NotWritten(Failure::new(FailureKind::Other, "the write failed")));
+                }
                 self.write(state, name, write);
                 Ok(answer)
             }
@@ -190,6 +220,13 @@ impl Reference {
             }
             None => &mut state.never_claimed,
         };
+        if rejection.is_evidence() && self.disk.fails_within(1).is_some() {
+            rejection.record = match self.disk.bug {
+                Some(Bug::LostRecordNotTold) => RecordState::Stored,
+                _ => RecordState::Missing { cause: "the write failed".to_owned() },
+            };
+            return rejection;
+        }
         let kept = records.keep(rejection.clone(), self.disk.bug);
         rejection.record = kept.record;
         if self.disk.has(Bug::RefusalNamesNobody) {
@@ -229,6 +266,31 @@ impl Reference {
             }
             (None, None) => unreachable!("an entry without a lease is written to a claimed partition alone"),
         }
+    }
+
+    /// Writes so many events of an entry, and nothing else: only where a bug lets it.
+    fn write_half(&self, state: &mut State, name: &PartitionId, write: Write, events: usize) {
+        if let (Some((entry, all)), Some(part), true) = (write.entry, state.parts.get_mut(name), events > 0) {
+            let mut half = Entry::clone(&entry);
+            half.last =
+                half.first.checked_add(u32::try_from(events - 1).unwrap_or(0)).unwrap_or(half.last).min(half.last);
+            part.standing.tip = Some(Arc::new(half.clone()));
+            part.log.push((Arc::new(half), Arc::from(&all[..events.min(all.len())])));
+        }
+    }
+
+    /// Decides an append without writing anything; the writers' lock is held.
+    pub(crate) fn decide_append(&self, lease: &Lease, append: &Append) -> Decision<Appended> {
+        let decide = |subject: Subject<'_>, part: Option<&Part>| {
+            decide::append(subject, self.earlier(part, append.id()), lease, append)
+        };
+        let name = self.name(&lease.partition);
+        self.decide(&self.disk.state(), &name, Call::Append(lease), self.disk.clock.now(), &decide)
+    }
+
+    /// Writes what was decided.
+    pub(crate) fn commit(&self, partition: &PartitionId, decision: Decision<Appended>) -> Result<Appended> {
+        self.apply(&mut self.disk.state(), &self.name(partition), decision)
     }
 
     /// The earlier entry of an id, as a bug lets it be found.
@@ -310,7 +372,8 @@ impl FencedLedger for Reference {
             let earlier = part.and_then(|part| part.entry(id)).filter(|_| !self.disk.has(Bug::AcquisitionsForgotten));
             let earlier = earlier.or(elsewhere.as_ref());
             let mut claim = claim.clone();
-            if let (true, Some(part)) = (self.disk.has(Bug::ObservationIgnored), part) {
+            let wraps = self.disk.has(Bug::GenerationsWrap) && claim.observed.generation() == Some(Generation::MAX);
+            if let (true, Some(part)) = (wraps || self.disk.has(Bug::ObservationIgnored), part) {
                 let lease = &part.standing.lease;
                 let (generation, acquisition) = (lease.generation, lease.acquisition);
                 claim.observed = Observation::Tenure { generation, acquisition };

@@ -4,13 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use conformance_tests::{ClockControl, Edit, Harness, HarnessError, HookError, Hooked, LockGuard, Storage};
-use ledger_core::{FencedLedger, PartitionId, Timestamp};
+use conformance_tests::{
+    ClockControl, Edit, Harness, HarnessError, HeldCommit, HookError, Hooked, Line, LockGuard, Storage,
+};
+use ledger_core::{Append, FencedLedger, Lease, PartitionId, Timestamp};
 use ledger_postgres::Options;
 use sqlx::{Connection, Executor, PgConnection, PgPool};
 use test_postgres::{Server, Wanted};
 
 use super::Place;
+use super::faults;
 
 /// How the handles of a storage are opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,8 +50,11 @@ impl Postgres {
 
 struct Fresh {
     place: Place,
+    wanted: Wanted,
     door: Door,
     url: String,
+    /// Whether there is something between the handles and the server.
+    is_direct: bool,
     server: Option<Arc<Server>>,
 }
 
@@ -61,7 +67,17 @@ impl Harness for Postgres {
         };
         let place = place.with_clock().await;
         let url = self.through.clone().unwrap_or_else(|| place.url.clone());
-        Ok(Box::new(Fresh { place, door: self.door, url, server: self.server.clone() }))
+        let (wanted, door, is_direct, server) = (self.wanted, self.door, self.through.is_none(), self.server.clone());
+        Ok(Box::new(Fresh { place, wanted, door, url, is_direct, server }))
+    }
+
+    /// A server of its own, but for the ways in whose crash cases are left to the library's own connections.
+    async fn provision_to_crash(&self) -> Result<Box<dyn Storage>, HarnessError> {
+        if self.door != Door::Own || self.server.is_some() {
+            return self.provision().await;
+        }
+        let server = Arc::new(test_postgres::Options::new(self.wanted).start()?);
+        Self { wanted: self.wanted, door: self.door, server: Some(server), through: None }.provision().await
     }
 
     /// The full figures are for the library's own connections. The other ways in call the same functions.
@@ -70,17 +86,23 @@ impl Harness for Postgres {
     }
 }
 
-#[async_trait]
-impl Storage for Fresh {
-    async fn open(&self) -> Result<Arc<dyn FencedLedger>, HarnessError> {
+impl Fresh {
+    async fn open_at(&self, url: &str) -> Result<Arc<dyn FencedLedger>, HarnessError> {
         // A case may look at a call that waits for a lock for longer than a user would.
         let options: Options = self.place.options().lock_wait(Duration::from_secs(15)).budget(Duration::from_secs(30));
         Ok(Arc::new(match self.door {
-            Door::Own => options.connect(&self.url).await?,
-            Door::Together => options.coalesce(true).connect(&self.url).await?,
-            Door::Pool => options.open(PgPool::connect(&self.url).await?).await?,
-            Door::Simple => options.transaction_pooler(true).connect(&self.url).await?,
+            Door::Own => options.connect(url).await?,
+            Door::Together => options.coalesce(true).connect(url).await?,
+            Door::Pool => options.open(PgPool::connect(url).await?).await?,
+            Door::Simple => options.transaction_pooler(true).connect(url).await?,
         }))
+    }
+}
+
+#[async_trait]
+impl Storage for Fresh {
+    async fn open(&self) -> Result<Arc<dyn FencedLedger>, HarnessError> {
+        self.open_at(&self.url).await
     }
 
     fn clock(&self) -> Option<&dyn ClockControl> {
@@ -156,6 +178,9 @@ impl Storage for Fresh {
                 ledger_core::Position::FIRST,
                 String::new(),
             ),
+            Edit::Generation { position, generation } => {
+                (text("generation", "bigint", end), *position, generation.to_string())
+            }
             Edit::LeaseGeneration { generation } => (
                 "update fenced_ledger.partition set generation = $3::bigint where name = $1 and $2::bigint > 0"
                     .to_owned(),
@@ -172,6 +197,39 @@ impl Storage for Fresh {
             .execute(&mut self.place.shell().await)
             .await?;
         if done.rows_affected() == 0 { Err(HookError::Failed("nothing was edited".into())) } else { Ok(()) }
+    }
+
+    /// An immediate stop and a start: the handles find the server again.
+    async fn crash(&self) -> Hooked<()> {
+        let Some(server) = self.server.clone() else {
+            return Err(HookError::unsupported(
+                "crashes are for the library's own connections, on a server of their own",
+            ));
+        };
+        Ok(tokio::task::spawn_blocking(move || server.crash().and_then(|()| server.start())).await??)
+    }
+
+    async fn line(&self) -> Hooked<Box<dyn Line>> {
+        if !self.is_direct {
+            return Err(HookError::unsupported("another proxy is in the way"));
+        }
+        let proxy = match &self.server {
+            Some(server) => server.proxy()?,
+            None => match super::server(self.wanted).proxy() {
+                Some(proxy) => proxy?,
+                None => return Err(HookError::unsupported("the server was given by a URL")),
+            },
+        };
+        let ledger = self.open_at(&proxy.url()).await?;
+        Ok(Box::new(faults::ProxyLine { ledger, proxy }))
+    }
+
+    async fn hold_commit(&self, lease: &Lease, append: &Append) -> Hooked<Box<dyn HeldCommit>> {
+        Ok(Box::new(faults::hold_commit(&self.place, self.open().await?, lease, append).await?))
+    }
+
+    async fn fail_write(&self, nth: u32) -> Hooked<Box<dyn LockGuard>> {
+        Ok(Box::new(faults::fail_write(&self.place, nth).await?))
     }
 }
 

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part of it, and `pub` here is `pub` to it")]
 
+pub mod faults;
 pub mod harness;
 
 use std::time::Duration;
