@@ -34,6 +34,7 @@
 mod readme {}
 
 mod append;
+mod budget;
 pub mod chain;
 mod claim;
 pub mod decide;
@@ -65,6 +66,7 @@ mod verify;
 pub mod contract {}
 
 pub use append::{Append, Appended, Expected, Fate, MAX_APPEND_BYTES, MAX_EVENTS};
+pub use budget::RecordBudget;
 pub use chain::Digest;
 pub use claim::{Basis, Claim, Claimed, Observation, Predecessor, Succession};
 pub use describe::{Capability, Description, Durability};

@@ -3,13 +3,16 @@
 use std::sync::Arc;
 
 use crate::{
-    AcquisitionId, Digest, Entry, Generation, Holder, Lease, LedgerId, PartitionId, Position, Revision, TenureEnd,
-    TenureState, Timestamp, Ttl, Vacancy,
+    AcquisitionId, Digest, Entry, Generation, Holder, Lease, LedgerId, PartitionId, Position, Revision, Succession,
+    TenureEnd, TenureState, Timestamp, Ttl, Vacancy,
 };
 
 /// The lease as a store keeps it: a view of the log (G4), changed by claims, renewals, releases and operator steps
 /// alone. An append does not change it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+///
+/// Its serde form is for stores that keep it as one value, and part of no interface: a store that has columns uses
+/// those.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[non_exhaustive]
 pub struct StoredLease {
     /// The current generation.
@@ -150,6 +153,11 @@ pub struct PastTenure {
 }
 
 impl PastTenure {
+    /// For a backend: the tenure of a `$claimed` entry, from the succession in the `$claimed` of the next generation.
+    pub fn of(claimed: &Entry, followed_by: &Succession) -> Self {
+        Self::new(claimed.holder.clone(), claimed.acquisition, TenureEnd::from(followed_by))
+    }
+
     /// For a backend.
     pub fn new(holder: Holder, acquisition: AcquisitionId, end: TenureEnd) -> Self {
         Self { holder, acquisition, end }

@@ -28,7 +28,6 @@
 //! # }
 //! ```
 
-mod evidence;
 mod ledger;
 mod partition;
 

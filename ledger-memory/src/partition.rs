@@ -5,17 +5,15 @@ use std::sync::Arc;
 
 use ledger_core::decide::Write;
 use ledger_core::{
-    AppendId, Entry, Event, Fate, Generation, LedgerError, NewEvent, OwnEvent, Page, PastTenure, Position, Result,
-    Standing, StoredLease, Succession, TenureEnd,
+    AppendId, Entry, Event, Fate, Generation, LedgerError, NewEvent, OwnEvent, Page, PastTenure, Position,
+    RecordBudget, Result, Standing, StoredLease, Succession,
 };
-
-use crate::evidence::Evidence;
 
 /// A claimed partition.
 #[derive(Debug)]
 pub(crate) struct Partition {
     pub(crate) standing: Standing,
-    pub(crate) evidence: Evidence,
+    pub(crate) evidence: RecordBudget,
     log: Vec<(Arc<Entry>, Arc<[NewEvent]>)>,
     /// Where in the log the entry of an id stands.
     ids: HashMap<AppendId, usize>,
@@ -27,8 +25,13 @@ impl Partition {
     /// A partition with its first claim.
     pub(crate) fn first(lease: StoredLease, entry: Arc<Entry>, events: Arc<[NewEvent]>) -> Self {
         let standing = Standing::new(lease, Some(entry.clone()));
-        let mut partition =
-            Self { standing, evidence: Evidence::default(), log: Vec::new(), ids: HashMap::new(), claims: Vec::new() };
+        let mut partition = Self {
+            standing,
+            evidence: RecordBudget::default(),
+            log: Vec::new(),
+            ids: HashMap::new(),
+            claims: Vec::new(),
+        };
         partition.push(entry, events);
         partition
     }
@@ -62,7 +65,7 @@ impl Partition {
         let nth = self.claims.binary_search_by_key(&generation, |at| self.log[*at].0.generation).ok()?;
         let (entry, _) = &self.log[self.claims[nth]];
         let next = self.succession(*self.claims.get(nth + 1)?)?;
-        Some(PastTenure::new(entry.holder.clone(), entry.acquisition, TenureEnd::from(&next)))
+        Some(PastTenure::of(entry, &next))
     }
 
     pub(crate) fn page(&self, from: Position, limit: usize) -> Result<Page> {
