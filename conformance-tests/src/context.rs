@@ -132,6 +132,42 @@ pub fn in_time<T>(what: &str, future: impl Future<Output = T>) -> impl Future<Ou
     async move { tokio::time::timeout(PATIENCE, future).await.map_err(|_| late) }
 }
 
+/// A task of a case, which ends with the case at the latest.
+#[derive(Debug)]
+pub struct Running<T>(tokio::task::JoinHandle<T>);
+
+impl<T: Send + 'static> Running<T> {
+    /// Begins it.
+    pub fn start(future: impl Future<Output = T> + Send + 'static) -> Self {
+        Self(tokio::spawn(future))
+    }
+
+    /// What it gives.
+    ///
+    /// # Errors
+    ///
+    /// A violation where it does not end in time, or panics.
+    #[track_caller]
+    pub fn end(mut self, what: &str) -> impl Future<Output = Result<T, Violation>> {
+        let late = Violation::new(what, format!("not within {PATIENCE:?}"));
+        async move {
+            match tokio::time::timeout(PATIENCE, &mut self.0).await {
+                Ok(Ok(value)) => Ok(value),
+                Ok(Err(error)) => {
+                    Err(Violation { expected: "no panic in a call".to_owned(), seen: error.to_string(), at: late.at })
+                }
+                Err(_) => Err(late),
+            }
+        }
+    }
+}
+
+impl<T> Drop for Running<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
 /// Lets other tasks run, in a loop that calls a ledger whose answers may be there at once.
 pub async fn let_others_run() {
     tokio::task::yield_now().await;

@@ -17,9 +17,10 @@ pub(super) async fn crs01_acknowledged_appends_survive_a_crash(mut cx: Context) 
         let mut tasks = Vec::new();
         for lease in leases.clone() {
             let (ledger, load) = (cx.open().await?, load.clone());
-            tasks.push(tokio::spawn(async move {
+            tasks.push(Running::start(async move {
                 let mut seen = Vec::new();
                 while load.goes_on() {
+                    let_others_run().await;
                     if let Ok(appended) = ledger.append(&lease, &batch(3)).await
                         && load.counts()
                     {
@@ -33,8 +34,7 @@ pub(super) async fn crs01_acknowledged_appends_survive_a_crash(mut cx: Context) 
         load.stop();
         let ledger = cx.crash().await?;
         for (writer, task) in tasks.into_iter().enumerate() {
-            let seen = in_time("a call ends after a crash", task).await?;
-            acknowledged[writer].extend(seen.map_err(|error| Violation::new("no panic", error.to_string()))?);
+            acknowledged[writer].extend(task.end("a call ends after a crash").await?);
         }
         for (lease, seen) in leases.iter().zip(&acknowledged) {
             let log = whole_log(&*ledger, &lease.partition).await?;
@@ -55,9 +55,10 @@ pub(super) async fn crs02_takeover_is_whole_or_absent_after_a_crash(mut cx: Cont
         let mut tasks = Vec::new();
         for nth in 0..PARTITIONS {
             let (ledger, load, jobs) = (cx.open().await?, load.clone(), partition(&format!("p{nth}")));
-            tasks.push(tokio::spawn(async move {
+            tasks.push(Running::start(async move {
                 let mut newest: Option<Claimed> = None;
                 while load.goes_on() {
+                    let_others_run().await;
                     let Ok(claimed) = claim(&*ledger, &jobs, "a", long_ttl()).await else { continue };
                     // A release that fails leaves the tenure to the operator of the next round.
                     drop(ledger.release(&claimed.lease).await);
@@ -73,8 +74,7 @@ pub(super) async fn crs02_takeover_is_whole_or_absent_after_a_crash(mut cx: Cont
         let ledger = cx.crash().await?;
         for (nth, task) in tasks.into_iter().enumerate() {
             let jobs = partition(&format!("p{nth}"));
-            let newest = in_time("a call ends after a crash", task).await?;
-            let newest = newest.map_err(|error| Violation::new("no panic", error.to_string()))?;
+            let newest = task.end("a call ends after a crash").await?;
             let log = whole_log(&*ledger, &jobs).await?;
             let claims: Vec<_> = log.iter().filter(|event| event.kind.as_str() == OwnEvent::CLAIMED).collect();
             for (event, generation) in claims.iter().zip(1..) {

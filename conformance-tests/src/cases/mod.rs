@@ -74,8 +74,8 @@ mod prelude {
 
     pub(super) use crate::check::{Snapshot, ensure, equal, expect_rejected, refused_without_effect};
     pub(super) use crate::context::{
-        Wait, all_at_once, append, append_as, at, batch, claim, edited, event, event_of, first_claim, holder, in_time,
-        let_others_run, long_ttl, partition, prepare_claim, read_all, records, seconds, shifted,
+        Running, Wait, all_at_once, append, append_as, at, batch, claim, edited, event, event_of, first_claim, holder,
+        in_time, let_others_run, long_ttl, partition, prepare_claim, read_all, records, seconds, shifted,
     };
     pub(super) use crate::{Context, Stop, Verdict, Violation};
 }

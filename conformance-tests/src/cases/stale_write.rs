@@ -248,7 +248,7 @@ pub(super) async fn stw15_delayed_request_arrives_after_a_takeover(cx: Context) 
         let lease = claim(&*ledger, &jobs, "a", long_ttl()).await?.lease;
         let sent = append("delayed");
         let mut gate = line.hold_request().await?;
-        let task = tokio::spawn({
+        let task = Running::start({
             let (handle, lease, sent) = (line.ledger(), lease.clone(), sent.clone());
             async move {
                 match call {
@@ -264,8 +264,7 @@ pub(super) async fn stw15_delayed_request_arrives_after_a_takeover(cx: Context) 
         ledger.append(&successor, &append("1")).await?;
         let before = Snapshot::take(&*ledger, &jobs).await?;
         gate.open().await?;
-        let answer = in_time("a delayed call ends", task).await?;
-        let answer = answer.map_err(|error| Violation::new("no panic in a call", error.to_string()))?;
+        let answer = task.end("a delayed call ends").await?;
         let what = format!("{call} that arrives after a takeover");
         if call == "a release" {
             let ended = answer.as_ref().is_ok_and(|told| told.contains("AlreadyEnded"));
@@ -321,7 +320,7 @@ pub(super) async fn stw17_storm_of_takeovers_and_writers(cx: Context) -> Verdict
     let mut claimants = Vec::new();
     for nth in 0..8 {
         let (handle, jobs, granted) = (cx.open().await?, jobs.clone(), granted.clone());
-        claimants.push(tokio::spawn(async move {
+        claimants.push(Running::start(async move {
             for _ in 0..rounds {
                 let current = granted.borrow().clone();
                 drop(handle.release(&current).await);
@@ -336,9 +335,10 @@ pub(super) async fn stw17_storm_of_takeovers_and_writers(cx: Context) -> Verdict
     let mut writers = Vec::new();
     for _ in 0..8 {
         let (handle, mut newest) = (cx.open().await?, newest.clone());
-        writers.push(tokio::spawn(async move {
+        writers.push(Running::start(async move {
             let mut landed = Vec::new();
             while newest.has_changed().is_ok() {
+                let_others_run().await;
                 let lease = newest.borrow_and_update().clone();
                 // A few with one lease: the later ones meet the takeover.
                 for _ in 0..3 {
@@ -351,12 +351,11 @@ pub(super) async fn stw17_storm_of_takeovers_and_writers(cx: Context) -> Verdict
         }));
     }
     for task in claimants {
-        in_time("a claimant ends", task).await?.map_err(|error| Violation::new("no panic", error.to_string()))?;
+        task.end("a claimant ends").await?;
     }
     let mut landed = Vec::new();
     for task in writers {
-        let of_one = in_time("a writer ends", task).await?;
-        landed.extend(of_one.map_err(|error| Violation::new("no panic", error.to_string()))?);
+        landed.extend(task.end("a writer ends").await?);
     }
     let log = read_all(&*ledger, &jobs).await?;
     let (mut tenure, mut ended) = (None, true);

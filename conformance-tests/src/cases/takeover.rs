@@ -307,14 +307,14 @@ pub(super) async fn tko15_renewal_races_a_takeover_at_expiry(cx: Context) -> Ver
         clock.set(Timestamp::from_micros(lease.expires_at.as_micros() - 1)).await;
         let asked = Claim::new(jobs.clone(), holder("b"), seconds(5), Observation::of(&lease));
         let (renewing, claiming) = (ledger.clone(), other.clone());
-        let renewal = tokio::spawn({
+        let renewal = Running::start({
             let lease = lease.clone();
             async move { renewing.renew(&lease, None).await }
         });
-        let takeover = tokio::spawn(async move { claiming.claim(&asked).await });
+        let takeover = Running::start(async move { claiming.claim(&asked).await });
         clock.set(lease.expires_at).await;
-        let renewed = renewal.await.map_err(|error| Violation::new("no panic", error.to_string()))?;
-        let taken = takeover.await.map_err(|error| Violation::new("no panic", error.to_string()))?;
+        let renewed = renewal.end("a renewal ends").await?;
+        let taken = takeover.end("a claim ends").await?;
         let state = ledger.observe(&jobs).await?.tenure.map(|tenure| tenure.lease);
         let held = match (renewed, taken) {
             (Ok(renewal), Ok(claimed)) => {

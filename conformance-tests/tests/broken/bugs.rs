@@ -109,6 +109,13 @@ pub(crate) enum Bug {
     LostRecordNotTold,
     LostLineToldAsRefusal,
     CommitOutsideTheLock,
+    ReleaseWithoutEffect,
+    ExpectationOffByOne,
+    IdsLostOnReopen,
+    FenceSkippedForBatches,
+    ReadDropsTheLast,
+    OldGenerationsHidden,
+    AppendExtendsTheLease,
 }
 
 /// A call that is judged.

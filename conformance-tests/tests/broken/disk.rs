@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ledger_core::{
     AppendId, Entry, Event, Generation, LedgerId, ManualClock, NewEvent, OwnEvent, PartitionId, PastTenure, Position,
-    Standing, TenureEnd, Vacancy,
+    Standing, Vacancy,
 };
 
 use crate::bugs::Bug;
@@ -50,11 +50,13 @@ pub(crate) struct Part {
     pub(crate) records: Records,
     /// Positions that refusals have used up, where a bug lets them.
     pub(crate) burned: u32,
+    /// How many entries' ids are no longer known, where a bug forgets them.
+    pub(crate) forgotten: usize,
 }
 
 impl Part {
     pub(crate) fn entry(&self, id: AppendId) -> Option<&Arc<Entry>> {
-        self.log.iter().map(|(entry, _)| entry).find(|entry| entry.id == Some(id))
+        self.log.iter().skip(self.forgotten).map(|(entry, _)| entry).find(|entry| entry.id == Some(id))
     }
 
     pub(crate) fn past(&self, generation: Generation) -> Option<PastTenure> {
@@ -62,9 +64,7 @@ impl Part {
         let (entry, _) = claims.by_ref().find(|(entry, _)| entry.generation == generation)?;
         let (_, next) = claims.next()?;
         match OwnEvent::read(&next[0].kind, &next[0].payload) {
-            Ok(Some(OwnEvent::Claimed(succession))) => {
-                Some(PastTenure::new(entry.holder.clone(), entry.acquisition, TenureEnd::from(&succession)))
-            }
+            Ok(Some(OwnEvent::Claimed(succession))) => Some(PastTenure::of(entry, &succession)),
             _ => None,
         }
     }
@@ -130,6 +130,9 @@ impl Disk {
         }
         if self.has(Bug::LeaseLostOnReopen) {
             state.parts.values_mut().for_each(|part| part.standing.lease.vacancy = Some(Vacancy::Released));
+        }
+        if self.has(Bug::IdsLostOnReopen) {
+            state.parts.values_mut().for_each(|part| part.forgotten = part.log.len());
         }
         if self.has(Bug::RecordsInMemory) {
             state.parts.values_mut().for_each(|part| part.records = Records::default());

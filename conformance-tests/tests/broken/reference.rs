@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use ledger_core::decide::{self, Decision, Subject, Write};
 use ledger_core::{
-    Append, AppendId, Appended, Claim, Claimed, Clock, Description, Durability, Ended, Entry, Event, Failure,
+    Append, AppendId, Appended, Claim, Claimed, Clock, Description, Durability, Ended, Entry, Event, Expected, Failure,
     FailureKind, Fate, FencedLedger, Generation, Lease, LedgerError, LedgerId, Note, Observation, Page, PageSize,
     PartitionId, PartitionPage, PartitionState, Position, RecordPage, RecordSlot, RecordState, Rejection, Released,
     Renewal, Result, Standing, Ttl, judge,
@@ -261,7 +261,7 @@ impl Reference {
             }
             (None, Some(lease)) => {
                 let standing = Standing::new(lease, Some(entry.0.clone()));
-                let part = Part { standing, log: vec![entry], records: Records::default(), burned: 0 };
+                let part = Part { standing, log: vec![entry], records: Records::default(), burned: 0, forgotten: 0 };
                 state.parts.insert(name.clone(), part);
             }
             (None, None) => unreachable!("an entry without a lease is written to a claimed partition alone"),
@@ -331,6 +331,10 @@ impl Reference {
         let part = state.parts.get(&name)?;
         let mut events = part.events();
         match disk.bug {
+            Some(Bug::ReadDropsTheLast) => drop(events.pop()),
+            Some(Bug::OldGenerationsHidden) => {
+                events.retain(|event| event.entry.generation == part.standing.lease.generation);
+            }
             Some(Bug::OwnEventsHidden) => events.retain(|event| !event.kind.is_own()),
             Some(Bug::ReadsServedFromASnapshot) => {
                 let mut snapshots = self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
@@ -412,7 +416,11 @@ impl FencedLedger for Reference {
                 lease = part.standing.lease.lease(self.disk.id, &lease.partition);
             }
             let past = part.and_then(|part| part.past(lease.generation));
-            decide::release(subject, past.as_ref(), &lease)
+            let mut decision = decide::release(subject, past.as_ref(), &lease);
+            if self.disk.has(Bug::ReleaseWithoutEffect) {
+                decision.write = Write::default();
+            }
+            decision
         };
         self.judged(&lease.partition, Call::Release(lease), decide).await
     }
@@ -455,12 +463,25 @@ impl FencedLedger for Reference {
                 (Some(Bug::ExpectationIgnored), ..) => {
                     append = Append::with_id(append.id(), append.events().clone()).unwrap_or(append);
                 }
+                (Some(Bug::ExpectationOffByOne), ..) => {
+                    if let Expected::Position(head) = append.expected() {
+                        append = append.expecting(head.next().unwrap_or(Position::MAX));
+                    }
+                }
+                (Some(Bug::FenceSkippedForBatches), _, Some(part)) if append.events().len() > 1 => {
+                    lease = part.standing.lease.lease(self.disk.id, &lease.partition);
+                }
                 (Some(Bug::ReplayBeforeTheFence), Some(_), Some(part)) => {
                     lease = part.standing.lease.lease(self.disk.id, &lease.partition);
                 }
                 _ => {}
             }
             let mut decision = decide::append(subject, earlier, &lease, &append);
+            if let (Some(Bug::AppendExtendsTheLease), Ok(answer), Some(standing)) = (bug, &decision.answer, standing) {
+                let mut extended = standing.lease.clone();
+                extended.expires_at = extended.expires_at.max(answer.judged.time.after(extended.ttl));
+                decision.write.lease = Some(extended);
+            }
             if let (Some(Bug::AnswerIsNotWhatIsStored), Ok(answer)) = (bug, &mut decision.answer) {
                 let entry = Arc::make_mut(&mut answer.entry);
                 entry.recorded_at = ledger_core::Timestamp::from_micros(entry.recorded_at.as_micros() + 1);

@@ -36,15 +36,25 @@ pub struct Postgres {
     pub server: Option<Arc<Server>>,
     /// Where the handles connect to, if not to the server itself.
     pub through: Option<String>,
+    /// What is broken on purpose.
+    pub replaced: &'static [Replaced],
+}
+
+/// A text in a function of the schema, and what takes its place.
+#[derive(Clone, Copy, Debug)]
+pub struct Replaced {
+    pub function: &'static str,
+    pub text: &'static str,
+    pub by: &'static str,
 }
 
 impl Postgres {
     pub fn shared(wanted: Wanted, door: Door) -> Self {
-        Self { wanted, door, server: None, through: None }
+        Self { wanted, door, server: None, through: None, replaced: &[] }
     }
 
     pub fn of(server: Arc<Server>) -> Self {
-        Self { wanted: Wanted::Any, door: Door::Own, server: Some(server), through: None }
+        Self { wanted: Wanted::Any, door: Door::Own, server: Some(server), through: None, replaced: &[] }
     }
 }
 
@@ -66,6 +76,15 @@ impl Harness for Postgres {
             None => Place::new(self.wanted).await,
         };
         let place = place.with_clock().await;
+        for Replaced { function, text, by } in self.replaced {
+            let source = format!("select pg_get_functiondef('fenced_ledger.{function}'::regproc)");
+            let source: String = place.value(&source).await;
+            let (text, by) = (place.in_schema(text), place.in_schema(by));
+            if !source.contains(&text) {
+                return Err(format!("`{function}` has no `{text}`").into());
+            }
+            place.run(&source.replace(&text, &by)).await;
+        }
         let url = self.through.clone().unwrap_or_else(|| place.url.clone());
         let (wanted, door, is_direct, server) = (self.wanted, self.door, self.through.is_none(), self.server.clone());
         Ok(Box::new(Fresh { place, wanted, door, url, is_direct, server }))
@@ -77,7 +96,8 @@ impl Harness for Postgres {
             return self.provision().await;
         }
         let server = Arc::new(test_postgres::Options::new(self.wanted).start()?);
-        Self { wanted: self.wanted, door: self.door, server: Some(server), through: None }.provision().await
+        let (wanted, door, replaced) = (self.wanted, self.door, self.replaced);
+        Self { wanted, door, server: Some(server), through: None, replaced }.provision().await
     }
 
     /// The full figures are for the library's own connections. The other ways in call the same functions.

@@ -68,6 +68,10 @@ impl Place {
         AssertSqlSafe(sql.replace("fenced_ledger", self.schema.name()))
     }
 
+    pub fn in_schema(&self, sql: &str) -> String {
+        sql.replace("fenced_ledger", self.schema.name())
+    }
+
     pub async fn run(&self, sql: &str) {
         self.shell().await.execute(sqlx::raw_sql(self.sql(sql))).await.expect(sql);
     }
