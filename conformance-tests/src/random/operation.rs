@@ -160,6 +160,8 @@ impl World {
                     },
                 };
                 let observed = self.observed(&name, *observed)?;
+                // Claims and appends have ids of one scope, so each may be asked for, or sent, as the other.
+                self.sent.push(acquisition.into());
                 let claim = Claim::new(name, holder_of(*by), ttl(*of)?, observed).with_acquisition(acquisition);
                 let expected = self.model.claim(&claim);
                 if let Ok(claimed) = &expected {

@@ -258,5 +258,5 @@ pub(crate) const ALL: &[Broken] = &[
     broken(Bug::FenceSkippedForBatches, "stw09_stale_batch_stores_nothing", "is refused as", "takeover"),
     broken(Bug::ReadDropsTheLast, "red06_ledgers_own_events_are_read", "the kinds in the log", "renewal"),
     broken(Bug::OldGenerationsHidden, "tko12_hundred_tenures_count_up", "the events of 100 tenures", "payload"),
-    broken(Bug::AppendExtendsTheLease, "app08_append_does_not_extend_the_lease", "", "takeover"),
+    broken(Bug::AppendExtendsTheLease, "app08_append_does_not_extend_the_lease", "", "payload"),
 ];

@@ -4,6 +4,7 @@
 
 mod book;
 mod bugs;
+mod calls;
 mod disk;
 mod harness;
 mod list;
@@ -24,7 +25,7 @@ use list::{ALL, Broken};
 
 async fn run(bug: Option<Bug>) -> Report {
     // A bug may make a case hang, which is one way to fail. Without one, a loaded machine gets all the time it needs.
-    let time_out = Duration::from_secs(if bug.is_some() { 10 } else { 120 });
+    let time_out = Duration::from_secs(if bug.is_some() { 20 } else { 120 });
     // What a bug does shows in small counts, and there are many bugs.
     Suite::new().full(false).at_once(16).time_out(time_out).run(&ReferenceHarness { bug }).await
 }

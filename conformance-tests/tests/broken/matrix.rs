@@ -103,7 +103,9 @@ fn cell(bug: Bug, report: &Report, family: &str) -> &'static str {
     let is_named = ALL
         .iter()
         .any(|broken| broken.bug == bug && CASES.iter().any(|case| case.id == broken.case && case.family == family));
-    let fails = report.failed().any(|(case, _)| case.family == family);
+    // How long something takes depends on the machine, so a case that has not ended in time is not shown.
+    let in_time = |text: &str| !text.contains("still running after") && !text.contains("not within");
+    let fails = report.failed().any(|(case, violation)| case.family == family && in_time(&violation.seen));
     match (is_named, fails) {
         (true, _) => "X",
         (false, true) if !BY_SCHEDULE.contains(&bug) => "x",
@@ -128,7 +130,8 @@ is out of date.
 
 Each row is a ledger with one bug, made of the reference in `conformance-tests/tests/broken`; without a bug the
 reference passes every case. `X`: the family has the case that must fail on it. `x`: another case of the family fails too.
-Where a bug shows in some schedules of tasks alone, the row has its `X` and nothing else.
+Where a bug shows in some schedules of tasks alone, the row has its `X` and nothing else, and a case that only failed to
+end in time is no `x`.
 
 The random run compares the ledger with the model of `conformance_tests::random`: seeds 1 to 31, one episode of 60
 operations each, with forged leases. The cell has the first seed that finds the bug, and the number of operations that

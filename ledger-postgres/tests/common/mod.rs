@@ -68,8 +68,9 @@ impl Place {
         AssertSqlSafe(sql.replace("fenced_ledger", self.schema.name()))
     }
 
+    /// The text as it stands in a function of the schema.
     pub fn in_schema(&self, sql: &str) -> String {
-        sql.replace("fenced_ledger", self.schema.name())
+        sql.replace("fenced_ledger", &format!("\"{}\"", self.schema.name()))
     }
 
     pub async fn run(&self, sql: &str) {
