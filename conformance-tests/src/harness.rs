@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use ledger_core::{
-    Append, Appended, Clock, FencedLedger, Generation, Holder, Lease, ManualClock, PartitionId, Position, RequestBook,
-    Timestamp,
+    Append, Appended, Clock, FencedLedger, Generation, Holder, Lease, LedgerWitness, ManualClock, PartitionId,
+    Position, RequestBook, Timestamp, Witness, Witnessed,
 };
 
 use crate::Line;
@@ -50,6 +50,16 @@ pub trait Storage: Send + Sync {
     /// has another book of the same rules puts it in its place.
     fn book(&self, ledger: Arc<dyn FencedLedger>) -> Arc<dyn RequestBook> {
         Arc::new(CoreBook(ledger))
+    }
+
+    /// A handle that compares its store with a witness. No hook, and not to be written: the core's, as [`book`](Self::book).
+    fn witnessed(&self, ledger: Arc<dyn FencedLedger>, witness: Arc<dyn Witness>) -> Arc<dyn FencedLedger> {
+        Arc::new(Witnessed::new(ledger, witness))
+    }
+
+    /// A witness that keeps its marks in a ledger. No hook, and not to be written: the core's, as [`book`](Self::book).
+    fn witness(&self, marks: Arc<dyn FencedLedger>) -> Arc<dyn Witness> {
+        Arc::new(LedgerWitness::new(marks, Holder::new("witness").expect("a plain word is a holder's name")))
     }
 
     /// The store's clock, where it can be set and stands still between two steps.
@@ -106,6 +116,12 @@ pub trait Storage: Send + Sync {
         let _ = nth;
         Err(HookError::unsupported("the harness does not implement `fail_write`"))
     }
+
+    /// Takes a copy of the whole ledger as it stands: what a backup is to the engine. Handles may be open, now and when
+    /// it is put back.
+    async fn snapshot(&self) -> Hooked<Box<dyn StoreCopy>> {
+        Err(HookError::unsupported("the harness does not implement `snapshot`"))
+    }
 }
 
 /// An append that is judged and written, and that nobody can see yet.
@@ -113,6 +129,14 @@ pub trait Storage: Send + Sync {
 pub trait HeldCommit: Send {
     /// Lets it commit, and gives its answer.
     async fn commit(self: Box<Self>) -> ledger_core::Result<Appended>;
+}
+
+/// A copy of a store, which can be put back.
+#[async_trait]
+pub trait StoreCopy: Send + Sync {
+    /// Puts the store back to just what it was when the copy was taken, under the handles that are open. The clock goes
+    /// on.
+    async fn restore(&self) -> Result<(), HarnessError>;
 }
 
 /// A store's clock in the hands of a case.
@@ -280,11 +304,13 @@ pub enum Hook {
     HoldCommit,
     /// [`Storage::fail_write`].
     FailWrite,
+    /// [`Storage::snapshot`].
+    Snapshot,
 }
 
 impl Hook {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Clock,
         Self::Restart,
         Self::HoldLock,
@@ -293,6 +319,7 @@ impl Hook {
         Self::Line,
         Self::HoldCommit,
         Self::FailWrite,
+        Self::Snapshot,
     ];
 
     /// The hook's name, as in [`conformance_tests!`](crate::conformance_tests).
@@ -306,6 +333,7 @@ impl Hook {
             Self::Line => "line",
             Self::HoldCommit => "hold_commit",
             Self::FailWrite => "fail_write",
+            Self::Snapshot => "snapshot",
         }
     }
 }

@@ -59,6 +59,7 @@
 //! | [`line`](Storage::line) | that a lost answer is never told as a refusal, and what comes late is fenced |
 //! | [`hold_commit`](Storage::hold_commit) | that nobody is told "never" of what is about to be written |
 //! | [`fail_write`](Storage::fail_write) | that a write which the engine fails is undone as a whole, and told as such |
+//! | [`snapshot`](Storage::snapshot) | that a store which went back in time is noticed, with a witness, and how it goes on |
 //!
 //! # The families
 //!
@@ -81,6 +82,7 @@
 //! | `cancel` | that a dropped future leaves the whole effect or none, and a usable handle |
 //! | `keeper` | the core's keeper on this store |
 //! | `integrity` | that an edit of the storage is found, at its position |
+//! | `rollback`, `witness` | an operator's step above every generation; a store that went back in time |
 //! | `requests`, `handover` | requests to other systems over the store, and what a successor is told of them |
 //!
 //! [`Case::why`] has for each case the mistake that it is about. Beside the cases, [`random`] compares a store with a
@@ -128,7 +130,9 @@ mod tampered;
 pub use case::{Case, Stop, Verdict, Violation};
 pub use cases::{CASES, UNTESTED};
 pub use context::Context;
-pub use harness::{ClockControl, Edit, Harness, HarnessError, HeldCommit, Hook, HookError, Hooked, LockGuard, Storage};
+pub use harness::{
+    ClockControl, Edit, Harness, HarnessError, HeldCommit, Hook, HookError, Hooked, LockGuard, Storage, StoreCopy,
+};
 pub use line::{Gate, InProcessLine, Line};
 pub use report::{CaseReport, Outcome, RandomReport, Report};
 pub use suite::Suite;

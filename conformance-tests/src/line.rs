@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use ledger_core::{
-    Append, AppendId, Appended, Claim, Claimed, Description, Ended, Failure, FailureKind, Fate, FencedLedger,
-    Generation, Lease, LedgerError, Note, Observation, Page, PageSize, PartitionId, PartitionPage, PartitionState,
-    Position, RecordPage, RecordSlot, Released, Renewal, Result, Ttl,
+    Advance, Advanced, Append, AppendId, Appended, Claim, Claimed, Description, Ended, Failure, FailureKind, Fate,
+    FencedLedger, Generation, Lease, LedgerError, Note, Observation, Page, PageSize, PartitionId, PartitionPage,
+    PartitionState, Position, RecordPage, RecordSlot, Released, Renewal, Result, Ttl,
 };
 use tokio::sync::Semaphore;
 
@@ -14,7 +14,7 @@ use crate::HarnessError;
 
 /// A handle whose line to the store is disturbed, one call at a time.
 ///
-/// A disturbance strikes the next call that may change something (`claim`, `renew`, `release`, `end_tenure`, `append`),
+/// A disturbance strikes the next call that may change something (`claim`, `renew`, `release`, `end_tenure`, `advance`, `append`),
 /// once. Looks and reads pass.
 #[async_trait]
 pub trait Line: Send + Sync {
@@ -162,6 +162,10 @@ impl FencedLedger for Disturbed {
 
     async fn end_tenure(&self, partition: &PartitionId, observed: Observation, reason: &Note) -> Result<Ended> {
         self.carry(self.ledger.end_tenure(partition, observed, reason)).await
+    }
+
+    async fn advance(&self, advance: &Advance) -> Result<Advanced> {
+        self.carry(self.ledger.advance(advance)).await
     }
 
     async fn append(&self, lease: &Lease, append: &Append) -> Result<Appended> {

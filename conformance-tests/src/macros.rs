@@ -116,4 +116,7 @@ macro_rules! __hook {
     (fail_write) => {
         $crate::Hook::FailWrite
     };
+    (snapshot) => {
+        $crate::Hook::Snapshot
+    };
 }

@@ -33,6 +33,7 @@
 #[doc = include_str!("../../README.md")]
 mod readme {}
 
+mod advance;
 mod append;
 mod budget;
 pub mod chain;
@@ -61,10 +62,12 @@ mod request;
 mod state;
 mod time;
 mod verify;
+mod witness;
 
 #[doc = include_str!("contract.md")]
 pub mod contract {}
 
+pub use advance::{Advance, AdvanceRecord, Advanced, FoundLease};
 pub use append::{Append, Appended, Expected, Fate, MAX_APPEND_BYTES, MAX_EVENTS};
 pub use budget::RecordBudget;
 pub use chain::Digest;
@@ -90,6 +93,7 @@ pub use request::{
     Asked, Evidence, LateAnswer, OpenRequest, OpenRequests, Outcome, Owner, Request, RequestBook, RequestError,
     RequestEvent, RequestKey, RequestState, RequestStep, Sending,
 };
-pub use state::{PastTenure, Standing, StoredLease};
+pub use state::{PastTenure, Standing, StoredLease, Tail};
 pub use time::{Clock, ManualClock, SystemClock, Timestamp, Ttl};
 pub use verify::{Fault, Mark, Verification};
+pub use witness::{LedgerWitness, Marking, Rewind, RolledBack, Witness, Witnessed};

@@ -28,8 +28,10 @@
 //! # }
 //! ```
 
+mod copy;
 mod ledger;
 mod partition;
 
+pub use copy::MemoryCopy;
 pub use ledger::MemoryLedger;
 pub use ledger_core::{Clock, ManualClock, SystemClock};

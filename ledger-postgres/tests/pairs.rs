@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use common::{Place, Wanted, append_as, holder, partition, seconds};
 use ledger_core::{
-    AcquisitionId, Append, AppendId, Claim, Claimed, FencedLedger, Lease, LedgerError, ManualClock, Note, Observation,
-    PageSize, PartitionId, PartitionState, Position, Released, Timestamp,
+    AcquisitionId, Advance, Append, AppendId, Claim, Claimed, FencedLedger, Lease, LedgerError, ManualClock, Note,
+    Observation, OwnEvent, PageSize, PartitionId, PartitionState, Position, Released, Timestamp,
 };
 use ledger_memory::MemoryLedger;
 use ledger_postgres::PostgresLedger;
@@ -28,6 +28,7 @@ enum Step {
     Release,
     Claim,
     End,
+    Advance,
 }
 
 /// Each has its own id and name on each side of a pair, so that two appends or two claims are two.
@@ -59,6 +60,11 @@ fn claim_of(side: Side, name: &PartitionId, observed: Observation) -> Claim {
     claim.with_acquisition(acquisition(side.acquisition))
 }
 
+fn advance_of(side: Side, name: &PartitionId) -> Advance {
+    let reason = Note::new("by hand").expect("a note");
+    Advance::new(name.clone(), holder(side.claimant), None, reason).with_acquisition(acquisition(side.acquisition))
+}
+
 async fn first_claim(ledger: &dyn FencedLedger, name: &PartitionId) -> Claimed {
     let claim = Claim::new(name.clone(), holder("a"), seconds(TTL), Observation::NeverClaimed);
     ledger.claim(&claim.with_acquisition(acquisition(1))).await.expect("claimed")
@@ -88,6 +94,10 @@ async fn through(ledger: &dyn FencedLedger, step: Step, side: Side, lease: &Leas
             let reason = Note::new("by hand").expect("a note");
             ledger.end_tenure(&lease.partition, observed, &reason).await.map(|done| format!("{done:?}"))
         }
+        Step::Advance => ledger
+            .advance(&advance_of(side, &lease.partition))
+            .await
+            .map(|done| format!("{} {} {} {:?}", done.generation, done.position, done.replayed, done.judged)),
     };
     match told {
         Ok(told) => told,
@@ -115,6 +125,11 @@ async fn open_session(place: &Place, ledger: &PostgresLedger, step: Step, lease:
             FIRST.claimant
         ),
         Step::End => format!("select * from fenced_ledger.end_tenure('{name}', 1, '{token}', 'by hand', null)"),
+        Step::Advance => format!(
+            "select * from fenced_ledger.advance('{name}', '{}', '{}', null, 'by hand', null)",
+            id(FIRST.acquisition),
+            FIRST.claimant
+        ),
     };
     sqlx::query(place.sql(&call)).execute(&mut session).await.expect("done");
     session
@@ -134,9 +149,19 @@ async fn left(ledger: &dyn FencedLedger, name: &PartitionId) -> String {
         tenure.head
     );
     for event in ledger.read(name, Position::FIRST, PageSize::MAX).await.expect("read").events {
+        // What an advance found has chain values, which differ from ledger to ledger.
+        let found = match OwnEvent::read(&event.kind, &event.payload).expect("readable") {
+            Some(OwnEvent::Advanced(found)) => format!(
+                "{:?} {:?} {:?}",
+                found.lease.map(|lease| (lease.holder, lease.generation, lease.acquisition, lease.head)),
+                found.log.map(|log| (log.generation, log.position)),
+                (found.above, found.reason)
+            ),
+            _ => format!("{:?}", event.payload),
+        };
         lines.push_str(&format!(
             "{} {} {:?} {:?} {:?}\n",
-            event.position, event.kind, event.payload, event.entry.generation, event.entry.recorded_at
+            event.position, event.kind, found, event.entry.generation, event.entry.recorded_at
         ));
     }
     lines
@@ -179,8 +204,8 @@ struct Pair {
 impl Pair {
     fn all() -> Vec<Self> {
         let mut pairs = Vec::new();
-        for first in [Step::Lock, Step::Append, Step::Renew, Step::Release, Step::Claim, Step::End] {
-            for second in [Step::Append, Step::Renew, Step::Release, Step::Claim, Step::End] {
+        for first in [Step::Lock, Step::Append, Step::Renew, Step::Release, Step::Claim, Step::End, Step::Advance] {
+            for second in [Step::Append, Step::Renew, Step::Release, Step::Claim, Step::End, Step::Advance] {
                 for (commits, expires) in [(true, false), (true, true), (false, false), (false, true)] {
                     pairs.push(Self { first, second, commits, expires });
                 }

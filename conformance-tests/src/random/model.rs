@@ -35,11 +35,11 @@ impl Part {
     fn past(&self, generation: Generation) -> Option<PastTenure> {
         let mut claims = self.log.iter().filter(|(_, events)| events[0].kind.as_str() == OwnEvent::CLAIMED);
         let (entry, _) = claims.by_ref().find(|(entry, _)| entry.generation == generation)?;
-        let (_, next) = claims.next()?;
-        match OwnEvent::read(&next[0].kind, &next[0].payload) {
-            Ok(Some(OwnEvent::Claimed(succession))) => Some(PastTenure::of(entry, &succession)),
+        let next = claims.next().and_then(|(_, next)| match OwnEvent::read(&next[0].kind, &next[0].payload) {
+            Ok(Some(OwnEvent::Claimed(succession))) => Some(succession),
             _ => None,
-        }
+        });
+        PastTenure::before((entry.holder.clone(), entry.acquisition), next.as_ref(), &self.standing.lease)
     }
 }
 

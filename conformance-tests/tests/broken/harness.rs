@@ -5,17 +5,19 @@ use std::sync::{Arc, PoisonError};
 use async_trait::async_trait;
 use conformance_tests::{
     ClockControl, Edit, Gate, Harness, HarnessError, HeldCommit, HookError, Hooked, InProcessLine, Line, LockGuard,
-    Storage,
+    Storage, StoreCopy,
 };
 use ledger_core::decide::Decision;
 use ledger_core::{
     Append, Appended, Entry, EventKind, FencedLedger, Json, Lease, NewEvent, PartitionId, Position, RequestBook,
+    Witness,
 };
 
 use crate::book::BrokenBook;
 use crate::bugs::Bug;
-use crate::disk::{Disk, Lost, Part};
+use crate::disk::{Disk, Lost, Part, State};
 use crate::reference::Reference;
+use crate::witness::{self, BrokenWitness};
 
 /// Provides references that all have the same bug, or none.
 pub(crate) struct ReferenceHarness {
@@ -39,6 +41,14 @@ impl Storage for OnDisk {
 
     fn book(&self, ledger: Arc<dyn FencedLedger>) -> Arc<dyn RequestBook> {
         Arc::new(BrokenBook { ledger, bug: self.0.bug })
+    }
+
+    fn witness(&self, marks: Arc<dyn FencedLedger>) -> Arc<dyn Witness> {
+        witness::in_ledger(self.0.bug, marks)
+    }
+
+    fn witnessed(&self, ledger: Arc<dyn FencedLedger>, witness: Arc<dyn Witness>) -> Arc<dyn FencedLedger> {
+        BrokenWitness::compare(self.0.bug, ledger, witness)
     }
 
     fn clock(&self) -> Option<&dyn ClockControl> {
@@ -88,6 +98,11 @@ impl Storage for OnDisk {
     async fn fail_write(&self, nth: u32) -> Hooked<Box<dyn LockGuard>> {
         self.0.fail_write(nth);
         Ok(Box::new(Failing(self.0.clone())))
+    }
+
+    async fn snapshot(&self) -> Hooked<Box<dyn StoreCopy>> {
+        let state = self.0.state().clone();
+        Ok(Box::new(Copied(self.0.clone(), state)))
     }
 }
 
@@ -154,6 +169,16 @@ impl LockGuard for Failing {
     }
 }
 
+struct Copied(Arc<Disk>, State);
+
+#[async_trait]
+impl StoreCopy for Copied {
+    async fn restore(&self) -> Result<(), HarnessError> {
+        *self.0.state() = self.1.clone();
+        Ok(())
+    }
+}
+
 /// Dropping the guard lets the lock go.
 struct Held(tokio::sync::OwnedMutexGuard<()>);
 
@@ -179,7 +204,10 @@ fn apply(part: &mut Part, edit: &Edit) -> Hooked<()> {
         }
         Edit::RecordedAt { position, time } => edit_entry(part, *position, |entry| entry.recorded_at = *time),
         Edit::Holder { position, holder } => edit_entry(part, *position, |entry| entry.holder = holder.clone()),
-        Edit::Remove { position } => part.log.retain(|(entry, _)| entry.first != *position),
+        Edit::Remove { position } => {
+            part.log.retain(|(entry, _)| entry.first != *position);
+            part.standing.tip = part.log.last().map(|(entry, _)| entry.clone());
+        }
         Edit::Swap { one, other } => {
             let event = |position: Position| part.log.iter().find(|(entry, _)| entry.first == position);
             let (Some((_, first)), Some((_, second))) = (event(*one), event(*other)) else {

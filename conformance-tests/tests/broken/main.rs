@@ -11,6 +11,7 @@ mod list;
 mod matrix;
 mod records;
 mod reference;
+mod witness;
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -25,7 +26,7 @@ use list::{ALL, Broken};
 
 async fn run(bug: Option<Bug>) -> Report {
     // A bug may make a case hang, which is one way to fail. Without one, a loaded machine gets all the time it needs.
-    let time_out = Duration::from_secs(if bug.is_some() { 20 } else { 120 });
+    let time_out = Duration::from_secs(if bug.is_some() { 30 } else { 120 });
     // What a bug does shows in small counts, and there are many bugs.
     Suite::new().full(false).at_once(16).time_out(time_out).run(&ReferenceHarness { bug }).await
 }

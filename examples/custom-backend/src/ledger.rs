@@ -7,10 +7,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use ledger_core::decide::{self, Decision, Subject};
 use ledger_core::{
-    Append, AppendId, Appended, Claim, Claimed, Clock, Description, Durability, Ended, Failure, FailureKind, Fate,
-    FencedLedger, Generation, Lease, LedgerError, LedgerId, Note, Observation, Page, PageSize, PartitionId,
-    PartitionPage, PartitionState, Position, RecordPage, RecordSlot, Rejection, Released, Renewal, Result, Standing,
-    SystemClock, Ttl, judge,
+    AcquisitionId, Advance, AdvanceRecord, Advanced, Append, AppendId, Appended, Claim, Claimed, Clock, Description,
+    Durability, Ended, Entry, Failure, FailureKind, Fate, FencedLedger, Generation, Lease, LedgerError, LedgerId, Note,
+    Observation, Page, PageSize, PartitionId, PartitionPage, PartitionState, PastTenure, Position, RecordPage,
+    RecordSlot, Rejection, Released, Renewal, Result, Standing, SystemClock, Tail, Ttl, judge,
 };
 use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable, WriteTransaction};
 
@@ -57,8 +57,9 @@ type Judge<'a, A> = dyn Fn(Subject<'_>, &Facts) -> Decision<A> + Send + 'a;
 /// What a call is judged by, beside the partition as it stands.
 #[derive(Default)]
 struct Facts {
-    earlier: Option<Arc<ledger_core::Entry>>,
-    past: Option<ledger_core::PastTenure>,
+    earlier: Option<Arc<Entry>>,
+    past: Option<PastTenure>,
+    taken: Option<(Arc<Entry>, AdvanceRecord)>,
 }
 
 /// Which facts a call needs.
@@ -68,6 +69,8 @@ struct Needs {
     id: Option<AppendId>,
     /// The generation that is presented.
     presented: Option<Generation>,
+    /// The advance that may have been made by this acquisition.
+    advance: Option<AcquisitionId>,
 }
 
 impl RedbLedger {
@@ -131,7 +134,7 @@ impl RedbLedger {
     /// As [`append`](FencedLedger::append). A refusal leaves no record.
     pub fn append_in(&self, writer: &WriteTransaction, lease: &Lease, append: &Append) -> Result<Appended> {
         lease.check_ledger(self.0.id)?;
-        let needs = Needs { id: Some(append.id()), presented: Some(lease.generation) };
+        let needs = Needs { id: Some(append.id()), presented: Some(lease.generation), advance: None };
         let decide =
             |subject: Subject<'_>, facts: &Facts| decide::append(subject, facts.earlier.as_ref(), lease, append);
         let decision = self.judge(&writer, &lease.partition, needs, &decide)?;
@@ -155,6 +158,7 @@ impl RedbLedger {
                 Some(generation) => view.past(name, generation)?,
                 None => None,
             },
+            taken: needs.advance.map(|acquisition| view.advance(name, acquisition)).transpose()?.flatten(),
         };
         // The clock last (T4).
         let subject = Subject::new(self.0.id, name, standing.as_ref(), self.0.clock.now());
@@ -240,7 +244,7 @@ impl FencedLedger for RedbLedger {
     async fn claim(&self, claim: &Claim) -> Result<Claimed> {
         let claim = claim.clone();
         self.blocking(move |ledger| {
-            let needs = Needs { id: Some(claim.acquisition.into()), presented: None };
+            let needs = Needs { id: Some(claim.acquisition.into()), presented: None, advance: None };
             let asked = claim.clone();
             ledger.call(&claim.partition, needs, &move |subject, facts| {
                 decide::claim(subject, facts.earlier.as_ref(), &asked)
@@ -253,7 +257,7 @@ impl FencedLedger for RedbLedger {
         lease.check_ledger(self.0.id)?;
         let lease = lease.clone();
         self.blocking(move |ledger| {
-            let needs = Needs { id: None, presented: Some(lease.generation) };
+            let needs = Needs { id: None, presented: Some(lease.generation), advance: None };
             let held = lease.clone();
             ledger.call(&lease.partition, needs, &move |subject, _| decide::renew(subject, &held, ttl))
         })
@@ -264,7 +268,7 @@ impl FencedLedger for RedbLedger {
         lease.check_ledger(self.0.id)?;
         let lease = lease.clone();
         self.blocking(move |ledger| {
-            let needs = Needs { id: None, presented: Some(lease.generation) };
+            let needs = Needs { id: None, presented: Some(lease.generation), advance: None };
             let held = lease.clone();
             ledger.call(&lease.partition, needs, &move |subject, facts| {
                 decide::release(subject, facts.past.as_ref(), &held)
@@ -276,8 +280,22 @@ impl FencedLedger for RedbLedger {
     async fn end_tenure(&self, partition: &PartitionId, observed: Observation, reason: &Note) -> Result<Ended> {
         let (name, reason) = (partition.clone(), reason.clone());
         self.blocking(move |ledger| {
-            let needs = Needs { id: None, presented: None };
+            let needs = Needs { id: None, presented: None, advance: None };
             ledger.call(&name, needs, &move |subject, _| decide::end_tenure(subject, observed, &reason))
+        })
+        .await
+    }
+
+    async fn advance(&self, advance: &Advance) -> Result<Advanced> {
+        let advance = advance.clone();
+        self.blocking(move |ledger| {
+            let acquisition = advance.acquisition;
+            let needs = Needs { id: Some(acquisition.into()), presented: None, advance: Some(acquisition) };
+            let step = advance.clone();
+            ledger.call(&advance.partition, needs, &move |subject, facts| {
+                let taken = facts.taken.as_ref().map(|(entry, record)| (&**entry, record));
+                decide::advance(subject, &Tail::of(subject.standing), taken, facts.earlier.as_deref(), &step)
+            })
         })
         .await
     }
@@ -286,7 +304,7 @@ impl FencedLedger for RedbLedger {
         lease.check_ledger(self.0.id)?;
         let (lease, append) = (lease.clone(), append.clone());
         self.blocking(move |ledger| {
-            let needs = Needs { id: Some(append.id()), presented: Some(lease.generation) };
+            let needs = Needs { id: Some(append.id()), presented: Some(lease.generation), advance: None };
             let held = lease.clone();
             ledger.call(&lease.partition, needs, &move |subject, facts| {
                 decide::append(subject, facts.earlier.as_ref(), &held, &append)

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use ledger_core::decide::Write;
 use ledger_core::{
-    AppendId, Entry, Event, EventKind, Generation, Json, LedgerError, OwnEvent, PartitionId, PastTenure, Position,
-    RejectionRecord, Result, Standing, StoredLease, Succession,
+    AcquisitionId, AdvanceRecord, AppendId, Entry, Event, EventKind, Generation, Json, LedgerError, OwnEvent,
+    PartitionId, PastTenure, Position, RejectionRecord, Result, Standing, StoredLease, Succession,
 };
 use redb::{ReadTransaction, ReadableTable, TableDefinition, WriteTransaction};
 use serde_json::{from_str, to_string};
@@ -77,11 +77,29 @@ pub(crate) trait View {
             Ok::<_, LedgerError>(row.map(|row| row.value()))
         };
         let Some(at) = position(generation.get())? else { return Ok(None) };
-        let Some(next) = position(generation.get() + 1)? else { return Ok(None) };
-        let (Some(claimed), Some(followed_by)) = (self.entry_at(name, at)?, self.succession(name, next)?) else {
+        // An operator's advance may have left a gap in the generations.
+        let after = claims.range((name.as_str(), generation.get() + 1)..=(name.as_str(), i64::MAX));
+        let next = match after.map_err(not_written)?.next() {
+            Some(row) => self.succession(name, row.map_err(not_written)?.1.value())?,
+            None => None,
+        };
+        let (Some(claimed), Some(standing)) = (self.entry_at(name, at)?, self.standing(name)?) else {
             return Err(corrupt(name, "a `$claimed` event is missing"));
         };
-        Ok(Some(PastTenure::of(&claimed, &followed_by)))
+        let held_by = (claimed.holder.clone(), claimed.acquisition);
+        Ok(PastTenure::before(held_by, next.as_ref(), &standing.lease))
+    }
+
+    /// The `$advanced` entry that has an acquisition. Advances are rare, so the log is looked through.
+    fn advance(&self, name: &PartitionId, acquisition: AcquisitionId) -> Result<Option<(Arc<Entry>, AdvanceRecord)>> {
+        for event in self.page(name, 0, i64::MAX, true, usize::MAX)? {
+            if event.entry.acquisition == acquisition
+                && let Ok(Some(OwnEvent::Advanced(record))) = OwnEvent::read(&event.kind, &event.payload)
+            {
+                return Ok(Some((event.entry, record)));
+            }
+        }
+        Ok(None)
     }
 
     fn succession(&self, name: &PartitionId, position: i64) -> Result<Option<Succession>> {

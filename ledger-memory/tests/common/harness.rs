@@ -5,9 +5,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use conformance_tests::{
     ClockControl, Edit, Harness, HarnessError, HeldCommit, HookError, Hooked, InProcessLine, Line, LockGuard, Storage,
+    StoreCopy,
 };
 use ledger_core::{Append, FencedLedger, Lease, ManualClock, PartitionId};
-use ledger_memory::MemoryLedger;
+use ledger_memory::{MemoryCopy, MemoryLedger};
 
 /// One ledger on a clock that is moved by hand. A handle is a clone.
 struct Memory {
@@ -46,6 +47,7 @@ impl Storage for Memory {
     async fn tamper(&self, _: &PartitionId, _: &Edit) -> Hooked<()> {
         Err(HookError::unsupported("the memory is reachable through the ledger alone"))
     }
+
     async fn crash(&self) -> Hooked<()> {
         Err(HookError::unsupported("volatile: nothing survives a crash"))
     }
@@ -60,5 +62,19 @@ impl Storage for Memory {
 
     async fn fail_write(&self, _: u32) -> Hooked<Box<dyn LockGuard>> {
         Err(HookError::unsupported("a write to memory does not fail"))
+    }
+
+    async fn snapshot(&self) -> Hooked<Box<dyn StoreCopy>> {
+        Ok(Box::new(Copied(self.ledger.clone(), self.ledger.copy())))
+    }
+}
+
+struct Copied(MemoryLedger, MemoryCopy);
+
+#[async_trait]
+impl StoreCopy for Copied {
+    async fn restore(&self) -> Result<(), HarnessError> {
+        self.0.restore(&self.1);
+        Ok(())
     }
 }
