@@ -121,7 +121,6 @@ async fn run(arguments: Arguments) -> Result<()> {
         decades_of_events: if quick { 5 } else { 6 },
         decades_of_partitions: if quick { 4 } else { 5 },
     };
-    let json = arguments.json;
     let reports = match arguments.benchmark {
         Benchmark::All(all) => return all::run(&plan, all).await,
         Benchmark::Sqlite => vec![sqlite::run(&plan).await?],

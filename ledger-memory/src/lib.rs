@@ -30,7 +30,6 @@
 //! ```
 
 mod copy;
-mod evidence;
 mod ledger;
 mod partition;
 

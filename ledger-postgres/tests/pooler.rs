@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use common::harness::{Door, Postgres};
 use common::{Place, Wanted, append, claim, seconds, server};
-use conformance_tests::{Case, Outcome, Report, Suite};
+use conformance_tests::{Case, Hook, Outcome, Report, Suite};
 use ledger_core::{FencedLedger, FencedLedgerExt, LedgerError, Verification};
 use ledger_postgres::Options;
 use sqlx::postgres::PgConnectOptions;
@@ -64,12 +64,14 @@ fn assert_all_hold(report: &Report, at_least: usize) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_case_holds_through_the_poolers_of_a_failover_pair_and_so_after_a_failover() {
     let pair = Pair::start();
-    assert_all_hold(&Suite::new().at_once(4).run(&pair.harness(0)).await, 100);
+    // Crashes are for the library's own connections, and a second thing in the way for those with none.
+    let fits = |case: &Case| !case.needs.iter().any(|hook| [Hook::Crash, Hook::Line].contains(hook));
+    assert_all_hold(&Suite::new().only(fits).at_once(4).run(&pair.harness(0)).await, 100);
     pair.servers[0].kill().expect("killed");
     pair.servers[1].promote().expect("promoted");
     // A case of each family: the poolers are the same, and so is the list of hosts.
     let families: Mutex<HashSet<&str>> = Mutex::default();
-    let first = |case: &Case| families.lock().expect("nothing panics under it").insert(case.family);
+    let first = |case: &Case| fits(case) && families.lock().expect("nothing panics under it").insert(case.family);
     assert_all_hold(&Suite::new().only(first).at_once(4).run(&pair.harness(1)).await, 15);
 }
 

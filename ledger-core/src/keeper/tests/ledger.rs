@@ -165,12 +165,6 @@ impl ScriptedLedger {
     }
 }
 
-impl From<Box<crate::Rejection>> for LedgerError {
-    fn from(rejection: Box<crate::Rejection>) -> Self {
-        Self::Rejected(rejection)
-    }
-}
-
 #[async_trait]
 impl FencedLedger for ScriptedLedger {
     async fn describe(&self) -> Result<Description> {
