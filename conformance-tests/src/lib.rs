@@ -73,6 +73,7 @@ pub mod context;
 mod faulty;
 mod harness;
 mod macros;
+pub mod network;
 mod report;
 mod suite;
 mod tampered;

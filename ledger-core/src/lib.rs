@@ -58,6 +58,7 @@ mod rejection;
 mod remark;
 mod request;
 mod state;
+mod sync;
 mod time;
 mod verify;
 

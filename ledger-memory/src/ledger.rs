@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use async_trait::async_trait;
 use ledger_core::decide::{self, Decision, Subject};
@@ -14,6 +13,7 @@ use ledger_core::{
 
 use crate::evidence::Evidence;
 use crate::partition::{Partition, ahead};
+use crate::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 /// A ledger in memory. `Clone` is a second handle on the same ledger.
 ///

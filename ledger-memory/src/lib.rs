@@ -31,6 +31,7 @@
 mod evidence;
 mod ledger;
 mod partition;
+mod sync;
 
 pub use ledger::MemoryLedger;
 pub use ledger_core::{Clock, ManualClock, SystemClock};

@@ -19,7 +19,7 @@ const SHORT: Protocol = Protocol { bounds: Bounds { restores: 0, ..Bounds::FULL 
 
 /// Long ways have room for many tenures.
 const LONG: Protocol = Protocol {
-    bounds: Bounds { holders: 3, clock: 30, acquisitions: 12, ids: 8, log: 60, restores: 0, ttl: 3 },
+    bounds: Bounds { holders: 2, clock: 30, acquisitions: 8, ids: 6, log: 60, restores: 0, ttl: 3 },
     bug: None,
 };
 
@@ -27,9 +27,9 @@ const LONG: Protocol = Protocol {
 fn memory_answers_as_the_model_on_every_short_way_and_on_long_ones() {
     let clock = ManualClock::default();
     let driven = Driven::new(MemoryLedger::with_clock(clock.clone()), clock);
-    let (steps, ways) = if is_full() { (6, 2_000) } else { (4, 50) };
+    let (steps, ways) = if is_full() { (6, 200) } else { (4, 10) };
     walk_all(&driven, steps);
-    walk_at_random(&driven, ways, 200);
+    walk_at_random(&driven, ways, 100);
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn sqlite_answers_as_the_model_on_every_short_way_and_on_long_ones() {
     let driven = Driven::new(options.open(folder.path().join("ledger.db")).expect("a new file"), clock);
     let (steps, ways) = if is_full() { (4, 20) } else { (2, 1) };
     walk_all(&driven, steps);
-    walk_at_random(&driven, ways, 200);
+    walk_at_random(&driven, ways, 100);
 }
 
 /// From every state within so many steps: each call that the most general client can send, by itself where it changes

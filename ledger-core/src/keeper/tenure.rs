@@ -2,7 +2,6 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
@@ -14,6 +13,7 @@ use super::counts::Counters;
 use super::end::{End, Loss, WriteError};
 use super::terms::Terms;
 use super::trust::{Trust, has_ended, trusted_until};
+use crate::sync::{Arc, Mutex, PoisonError};
 use crate::{
     Append, Appended, Claimed, Digest, Failure, FailureKind, FencedLedger, Lease, LedgerError, Position, Reason,
     Released, Renewal, Result,

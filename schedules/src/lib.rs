@@ -1,0 +1,23 @@
+//! The sources of `ledger-memory` and of the [keeper], compiled a second time on the locks of shuttle, which takes
+//! every schedule of them that it draws.
+//!
+//! Both take their locks from a module `sync` of their crate. There it is the standard library's; here it is shuttle's.
+//! So what is shipped has no switch for this, and what is tested are the very files.
+
+#[path = "../../ledger-memory/src/evidence.rs"]
+mod evidence;
+#[path = "../../ledger-core/src/keeper/mod.rs"]
+pub mod keeper;
+#[path = "../../ledger-memory/src/ledger.rs"]
+mod ledger;
+#[path = "../../ledger-memory/src/partition.rs"]
+mod partition;
+
+/// The locks of shuttle in place of the standard library's.
+mod sync {
+    pub(crate) use shuttle::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+}
+
+pub use ledger::MemoryLedger;
+// The keeper's sources name the core's types as its own crate's.
+pub use ledger_core::*;
