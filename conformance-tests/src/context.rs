@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use ledger_core::{
     Append, AppendId, Claim, Claimed, Event, EventKind, FencedLedger, Generation, Holder, Json, Lease, NewEvent,
-    Observation, PageSize, PartitionId, Position, RejectionRecord, RequestBook, Ttl,
+    Observation, PageSize, PartitionId, Position, RejectionRecord, RequestBook, Ttl, Witness,
 };
 
-use crate::{ClockControl, Edit, Hook, LockGuard, Stop, Storage, Violation};
+use crate::{ClockControl, Edit, Hook, LockGuard, Stop, Storage, StoreCopy, Violation};
 
 /// How long a case waits for something that must come: far more than any store needs, far less than for ever.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -48,6 +48,16 @@ impl Context {
         self.storage.book(ledger)
     }
 
+    /// Another independent handle, which compares the store with a witness.
+    pub async fn witnessed(&self, witness: Arc<dyn Witness>) -> Result<Arc<dyn FencedLedger>, Stop> {
+        Ok(self.storage.witnessed(self.open().await?, witness))
+    }
+
+    /// A witness that keeps its marks in a ledger.
+    pub fn witness(&self, marks: Arc<dyn FencedLedger>) -> Arc<dyn Witness> {
+        self.storage.witness(marks)
+    }
+
     /// The clock, or a skip.
     pub fn clock(&self) -> Result<&dyn ClockControl, Stop> {
         let reason = "the store's clock can not be set";
@@ -71,6 +81,11 @@ impl Context {
     /// Edits what is stored, or skips.
     pub async fn tamper(&self, partition: &PartitionId, edit: Edit) -> Result<(), Stop> {
         self.storage.tamper(partition, &edit).await.map_err(|error| Stop::of_hook(Hook::Tamper, error))
+    }
+
+    /// Takes a copy of the store, or skips.
+    pub async fn snapshot(&self) -> Result<Box<dyn StoreCopy>, Stop> {
+        self.storage.snapshot().await.map_err(|error| Stop::of_hook(Hook::Snapshot, error))
     }
 
     /// How often to do something: the smaller figure by day, the full one where `FENCED_LEDGER_FULL` asks for it.

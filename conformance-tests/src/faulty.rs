@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use ledger_core::{
-    Append, AppendId, Appended, Claim, Claimed, Description, Ended, Failure, FailureKind, Fate, FencedLedger,
-    Generation, Lease, LedgerError, Note, Observation, Page, PageSize, PartitionId, PartitionPage, PartitionState,
-    Position, RecordPage, RecordSlot, Released, Renewal, Result, Ttl,
+    Advance, Advanced, Append, AppendId, Appended, Claim, Claimed, Description, Ended, Failure, FailureKind, Fate,
+    FencedLedger, Generation, Lease, LedgerError, Note, Observation, Page, PageSize, PartitionId, PartitionPage,
+    PartitionState, Position, RecordPage, RecordSlot, Released, Renewal, Result, Ttl,
 };
 
 /// What happens to renewals and appends.
@@ -113,6 +113,10 @@ impl FencedLedger for Faulty {
 
     async fn end_tenure(&self, partition: &PartitionId, observed: Observation, reason: &Note) -> Result<Ended> {
         self.ledger.end_tenure(partition, observed, reason).await
+    }
+
+    async fn advance(&self, advance: &Advance) -> Result<Advanced> {
+        self.ledger.advance(advance).await
     }
 
     async fn append(&self, lease: &Lease, append: &Append) -> Result<Appended> {

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use ledger_core::{
-    Clock, FencedLedger, Generation, Holder, ManualClock, PartitionId, Position, RequestBook, Timestamp,
+    Clock, FencedLedger, Generation, Holder, LedgerWitness, ManualClock, PartitionId, Position, RequestBook, Timestamp,
+    Witness, Witnessed,
 };
 
 use crate::book::CoreBook;
@@ -43,6 +44,16 @@ pub trait Storage: Send + Sync {
         Arc::new(CoreBook(ledger))
     }
 
+    /// A handle that compares its store with a witness. No hook, and not to be written: the core's, as [`book`](Self::book).
+    fn witnessed(&self, ledger: Arc<dyn FencedLedger>, witness: Arc<dyn Witness>) -> Arc<dyn FencedLedger> {
+        Arc::new(Witnessed::new(ledger, witness))
+    }
+
+    /// A witness that keeps its marks in a ledger. No hook, and not to be written: the core's, as [`book`](Self::book).
+    fn witness(&self, marks: Arc<dyn FencedLedger>) -> Arc<dyn Witness> {
+        Arc::new(LedgerWitness::new(marks, Holder::new("witness").expect("a plain word is a holder's name")))
+    }
+
     /// The store's clock, where it can be set and stands still between two steps.
     ///
     /// Without it, cases wait for expiry by the store's own clock, and those of exact boundaries and of clock steps
@@ -69,6 +80,20 @@ pub trait Storage: Send + Sync {
         let _ = (partition, edit);
         Err(HookError::unsupported("the harness does not implement `tamper`"))
     }
+
+    /// Takes a copy of the whole ledger as it stands: what a backup is to the engine. Handles may be open, now and when
+    /// it is put back.
+    async fn snapshot(&self) -> Hooked<Box<dyn StoreCopy>> {
+        Err(HookError::unsupported("the harness does not implement `snapshot`"))
+    }
+}
+
+/// A copy of a store, which can be put back.
+#[async_trait]
+pub trait StoreCopy: Send + Sync {
+    /// Puts the store back to just what it was when the copy was taken, under the handles that are open. The clock goes
+    /// on.
+    async fn restore(&self) -> Result<(), HarnessError>;
 }
 
 /// A store's clock in the hands of a case.
@@ -221,6 +246,8 @@ pub enum Hook {
     HoldLock,
     /// [`Storage::tamper`].
     Tamper,
+    /// [`Storage::snapshot`].
+    Snapshot,
 }
 
 impl Hook {
@@ -231,6 +258,7 @@ impl Hook {
             Self::Restart => "restart",
             Self::HoldLock => "hold_lock",
             Self::Tamper => "tamper",
+            Self::Snapshot => "snapshot",
         }
     }
 }

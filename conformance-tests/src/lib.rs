@@ -55,6 +55,7 @@
 //! | [`restart`](Storage::restart) | that nothing which was acknowledged lives in memory alone |
 //! | [`hold_lock`](Storage::hold_lock) | what is judged by the time after a wait, and what may not wait at all |
 //! | [`tamper`](Storage::tamper) | that an edit of the storage itself is found, at its position |
+//! | [`snapshot`](Storage::snapshot) | that a store which went back in time is noticed, with a witness, and how it goes on |
 //!
 //! # Figures
 //!
@@ -81,7 +82,7 @@ mod tampered;
 pub use case::{Case, Stop, Verdict, Violation};
 pub use cases::{CASES, UNTESTED};
 pub use context::Context;
-pub use harness::{ClockControl, Edit, Harness, HarnessError, Hook, HookError, Hooked, LockGuard, Storage};
+pub use harness::{ClockControl, Edit, Harness, HarnessError, Hook, HookError, Hooked, LockGuard, Storage, StoreCopy};
 pub use report::{CaseReport, Outcome, Report};
 pub use suite::Suite;
 #[doc(hidden)]

@@ -104,4 +104,7 @@ macro_rules! __hook {
     (tamper) => {
         $crate::Hook::Tamper
     };
+    (snapshot) => {
+        $crate::Hook::Snapshot
+    };
 }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use ledger_core::{
-    Append, AppendId, Appended, Claim, Claimed, Description, Ended, Event, Fate, FencedLedger, Generation, Lease, Note,
-    Observation, Page, PageSize, PartitionId, PartitionPage, PartitionState, Position, RecordPage, RecordSlot,
-    Released, Renewal, Result, TenureState, Ttl,
+    Advance, Advanced, Append, AppendId, Appended, Claim, Claimed, Description, Ended, Event, Fate, FencedLedger,
+    Generation, Lease, Note, Observation, Page, PageSize, PartitionId, PartitionPage, PartitionState, Position,
+    RecordPage, RecordSlot, Released, Renewal, Result, TenureState, Ttl,
 };
 
 /// An edit of a whole log, as a reader is to see it.
@@ -82,6 +82,10 @@ impl FencedLedger for Tampered {
 
     async fn end_tenure(&self, partition: &PartitionId, observed: Observation, reason: &Note) -> Result<Ended> {
         self.inner.end_tenure(partition, observed, reason).await
+    }
+
+    async fn advance(&self, advance: &Advance) -> Result<Advanced> {
+        self.inner.advance(advance).await
     }
 
     async fn append(&self, lease: &Lease, append: &Append) -> Result<Appended> {

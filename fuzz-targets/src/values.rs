@@ -1,8 +1,9 @@
 //! Public types through serde: what is read is written and read again as the same value.
 
 use ledger_core::{
-    AcquisitionId, AppendId, Basis, Claim, Digest, Evidence, Expected, Generation, Judged, Lease, LedgerId, NewEvent,
-    Observation, Owner, Position, Predecessor, Reason, RecordSlot, Revision, Succession, Timestamp, Ttl, Vacancy,
+    AcquisitionId, Advance, AppendId, Basis, Claim, Digest, Evidence, Expected, Generation, Judged, Lease, LedgerId,
+    NewEvent, Observation, Owner, Position, Predecessor, Reason, RecordSlot, Revision, Succession, Timestamp, Ttl,
+    Vacancy,
 };
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -26,6 +27,7 @@ pub(crate) fn run(data: &[u8]) {
     let text = crate::text(data);
     check::<Lease>(&text);
     check::<Claim>(&text);
+    check::<Advance>(&text);
     check::<Succession>(&text);
     check::<Predecessor>(&text);
     check::<Basis>(&text);

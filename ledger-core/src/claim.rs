@@ -172,4 +172,10 @@ pub enum Basis {
         /// The operator's reason.
         reason: Note,
     },
+    /// An operator's advance ended whatever was before (I4). The previous tenure is then the advance's own: its holder
+    /// is the operator, and its `$advanced` entry stands at the last position before the claim.
+    Advanced {
+        /// The operator's reason.
+        reason: Note,
+    },
 }

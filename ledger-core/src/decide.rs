@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use crate::judge::{self, Request, Verdict, judge};
 use crate::{
-    Append, Appended, Claim, Claimed, Current, Digest, Ended, Entry, Generation, Judged, Lease, LedgerId, NewEvent,
-    Note, Observation, Operation, OwnEvent, PartitionId, PastTenure, Predecessor, Presented, Reason, Rejection,
-    Released, Renewal, Revision, Standing, StoredLease, Succession, Timestamp, Ttl, Vacancy, chain, claim::Basis,
+    Advance, AdvanceRecord, Advanced, Append, Appended, Claim, Claimed, Current, Digest, Ended, Entry, FoundLease,
+    Generation, Judged, Lease, LedgerId, Mark, NewEvent, Note, Observation, Operation, OwnEvent, PartitionId,
+    PastTenure, Position, Predecessor, Presented, Reason, Rejection, Released, Renewal, Revision, Standing,
+    StoredLease, Succession, Tail, Timestamp, Ttl, Vacancy, chain, claim::Basis,
 };
 
 /// The partition that a decision is about, as it stands under the store's hold.
@@ -75,10 +76,22 @@ impl<'a> Subject<'a> {
         content: Digest,
         at: Timestamp,
     ) -> Option<Entry> {
-        let before = self.standing.map(Standing::head);
-        let first = before.map_or(Some(crate::Position::FIRST), crate::Position::next)?;
-        let last = first.checked_add(count - 1)?;
         let chain = self.standing.map_or_else(|| chain::start(self.ledger, self.partition), Standing::chain);
+        self.seal_after((self.standing.map(Standing::head), chain), by, id, count, content, at)
+    }
+
+    /// The entry that follows a position and a chain value.
+    fn seal_after(
+        &self,
+        (before, chain): (Option<Position>, Digest),
+        by: &StoredLease,
+        id: Option<crate::AppendId>,
+        count: u32,
+        content: Digest,
+        at: Timestamp,
+    ) -> Option<Entry> {
+        let first = before.map_or(Some(Position::FIRST), Position::next)?;
+        let last = first.checked_add(count - 1)?;
         let mut entry =
             Entry::new(id, (first, last), by.generation, by.holder.clone(), by.acquisition, at, content, chain);
         entry.chain = chain::next(chain, self.ledger, self.partition, &entry);
@@ -88,17 +101,14 @@ impl<'a> Subject<'a> {
     /// Writes one of the ledger's own events and the lease that goes with it.
     fn write_own(
         &self,
-        mut lease: StoredLease,
+        lease: StoredLease,
         id: Option<crate::AppendId>,
         event: &OwnEvent,
         at: Timestamp,
     ) -> Option<Write> {
         let event = event.to_new_event();
         let entry = self.seal(&lease, id, 1, chain::content(std::slice::from_ref(&event)), at)?;
-        lease.recorded_at = at;
-        lease.head = entry.last;
-        lease.chain = entry.chain;
-        Some(Write { lease: Some(lease), entry: Some((Arc::new(entry), [event].into())) })
+        Some(Write::own(lease, entry, event))
     }
 }
 
@@ -139,6 +149,14 @@ pub struct Write {
 impl Write {
     fn lease(lease: StoredLease) -> Self {
         Self { lease: Some(lease), entry: None }
+    }
+
+    /// One of the ledger's own events, and the lease as it then is.
+    fn own(mut lease: StoredLease, entry: Entry, event: NewEvent) -> Self {
+        lease.recorded_at = entry.recorded_at;
+        lease.head = entry.last;
+        lease.chain = entry.chain;
+        Self { lease: Some(lease), entry: Some((Arc::new(entry), [event].into())) }
     }
 
     /// Whether there is nothing to write.
@@ -256,7 +274,7 @@ pub fn claim(subject: Subject<'_>, earlier: Option<&Arc<Entry>>, claim: &Claim) 
                 renewals,
                 recorded_at: judged.time,
                 // Set with the entry below.
-                head: crate::Position::FIRST,
+                head: Position::FIRST,
                 chain: chain::start(subject.ledger, subject.partition),
             };
             let lease = stored.lease(subject.ledger, subject.partition);
@@ -302,6 +320,65 @@ pub fn end_tenure(subject: Subject<'_>, observed: Observation, note: &Note) -> D
         (Verdict::AlreadyVacant(vacancy), _) => Decision::answer(Ended::AlreadyVacant { vacancy, judged }),
         (Verdict::Refused(reason), _) => refuse(reason),
         (verdict, _) => unreachable!("a tenure is ended, was ended, or the step is refused, not {verdict:?}"),
+    }
+}
+
+/// Decides an operator's advance (I4). `tail` is where the log ends, `taken` the `$advanced` entry of the partition with
+/// the step's acquisition, `earlier` the entry that has that as its id.
+pub fn advance(
+    subject: Subject<'_>,
+    tail: &Tail,
+    taken: Option<(&Entry, &AdvanceRecord)>,
+    earlier: Option<&Entry>,
+    advance: &Advance,
+) -> Decision<Advanced> {
+    let mut judged = subject.judged();
+    let refuse = |reason| {
+        let presented = Presented::advance(advance);
+        Decision::refused(subject.refuse(reason, Operation::Advance, presented, None, judged), Write::default())
+    };
+    let verdict = judge(subject.standing, Request::Advance { advance, tail, taken, earlier }, &judged);
+    match (verdict, taken) {
+        (Verdict::Replay, Some((entry, _))) => Decision::answer(Advanced::new(Mark::of(entry), true, judged)),
+        (Verdict::Granted, _) => {
+            let highest = judge::highest(subject.standing, advance, tail);
+            let Some(generation) = highest.map_or(Some(Generation::FIRST), Generation::next) else {
+                return refuse(Reason::GenerationExhausted);
+            };
+            let tip = tail.entry.as_deref();
+            let at = tip.map_or(judged.time, |tip| judged.time.max(tip.recorded_at));
+            let stored = subject.standing.map(|standing| &standing.lease);
+            // What the log lost is added to the renewals, so that the revision does not go back (J2).
+            let lost = stored.map_or(0, |lease| lease.head.get() - tail.last.map_or(0, Position::get));
+            let lease = StoredLease {
+                generation,
+                holder: advance.operator.clone(),
+                acquisition: advance.acquisition,
+                ttl: stored.map_or_else(Ttl::default, |lease| lease.ttl),
+                // Whoever takes the vacancy off by hand has given nobody any time.
+                expires_at: at,
+                vacancy: Some(Vacancy::Advanced { reason: advance.reason.clone() }),
+                renewals: stored.map_or(0, |lease| lease.renewals) + u64::try_from(lost).unwrap_or(0),
+                recorded_at: at,
+                // Set with the entry below.
+                head: Position::FIRST,
+                chain: chain::start(subject.ledger, subject.partition),
+            };
+            let record = AdvanceRecord::new(advance, stored.map(FoundLease::from), tip.map(Mark::of));
+            let event = OwnEvent::Advanced(record).to_new_event();
+            let content = chain::content(std::slice::from_ref(&event));
+            let before = (tail.last, tip.map_or(lease.chain, |tip| tip.chain));
+            let Some(entry) = subject.seal_after(before, &lease, None, 1, content, at) else {
+                return refuse(Reason::GenerationExhausted);
+            };
+            let mark = Mark::of(&entry);
+            let write = Write::own(lease, entry, event);
+            let stored = write.lease.as_ref().expect("an own event is written with the lease");
+            judged = Judged::new(at, revision_after(stored), subject.clock < at);
+            Decision::written(Advanced::new(mark, false, judged), write)
+        }
+        (Verdict::Refused(reason), _) => refuse(reason),
+        (verdict, _) => unreachable!("an advance is granted, a replay or refused, not {verdict:?}"),
     }
 }
 

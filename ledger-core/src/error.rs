@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::sync::Arc;
 
-use crate::{Invalid, PartitionId, Position, Rejection};
+use crate::{Invalid, PartitionId, Position, Rejection, RolledBack};
 
 /// Shorthand for the result of every call to a ledger.
 pub type Result<T, E = LedgerError> = std::result::Result<T, E>;
@@ -19,6 +19,7 @@ pub type Result<T, E = LedgerError> = std::result::Result<T, E>;
 /// | [`NotWritten`](Self::NotWritten) | no | send the same call again, later |
 /// | [`Unknown`](Self::Unknown) | perhaps | send the same append or claim again, or ask [`fate`](crate::FencedLedger::fate) |
 /// | [`Corrupt`](Self::Corrupt) | no | stop; run [`verify`](crate::FencedLedgerExt::verify), call an operator |
+/// | [`RolledBack`](Self::RolledBack) | only where it says `written` | stop; an operator looks, and [advances](crate::FencedLedger::advance) |
 /// | [`AheadOfLog`](Self::AheadOfLog) | no (a read) | the store lost what was read before, or the position is another partition's |
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -42,6 +43,8 @@ pub enum LedgerError {
         /// The engine's error, where there was one.
         source: Option<Source>,
     },
+    /// The store went back in time (I3): told by a ledger with a [`Witness`](crate::Witness) alone.
+    RolledBack(Box<RolledBack>),
     /// A read that starts behind the end of the log (D4).
     AheadOfLog {
         /// The position from which was to be read.
@@ -67,7 +70,11 @@ impl LedgerError {
 
     /// Whether this proves that the call wrote nothing (U1).
     pub fn proves_not_written(&self) -> bool {
-        !matches!(self, Self::Unknown(_))
+        match self {
+            Self::Unknown(_) => false,
+            Self::RolledBack(back) => !back.written,
+            _ => true,
+        }
     }
 }
 
@@ -81,6 +88,7 @@ impl std::fmt::Display for LedgerError {
             Self::Corrupt { partition, position, detail, .. } => {
                 write!(f, "corrupt: {detail}{}", place(partition.as_ref(), *position))
             }
+            Self::RolledBack(back) => back.fmt(f),
             Self::AheadOfLog { from, head } => {
                 write!(f, "position {from} is ahead of the log, which ends at {}", head.map_or(0, Position::get))
             }
@@ -94,7 +102,7 @@ impl Error for LedgerError {
         match self {
             Self::NotWritten(failure) | Self::Unknown(failure) => failure.source(),
             Self::Corrupt { source, .. } => source.as_deref().map(|source| source as &(dyn Error + 'static)),
-            Self::Rejected(_) | Self::Invalid(_) | Self::AheadOfLog { .. } => None,
+            Self::Rejected(_) | Self::Invalid(_) | Self::RolledBack(_) | Self::AheadOfLog { .. } => None,
         }
     }
 }
@@ -108,6 +116,12 @@ impl From<Invalid> for LedgerError {
 impl From<Rejection> for LedgerError {
     fn from(rejection: Rejection) -> Self {
         Self::Rejected(Box::new(rejection))
+    }
+}
+
+impl From<RolledBack> for LedgerError {
+    fn from(back: RolledBack) -> Self {
+        Self::RolledBack(Box::new(back))
     }
 }
 

@@ -6,8 +6,8 @@ use futures_util::TryStreamExt;
 
 use crate::request::records_since;
 use crate::{
-    Entry, FencedLedger, FencedLedgerExt, Generation, LateAnswer, LedgerError, OpenRequests, Operation, OwnEvent,
-    PartitionId, Position, Predecessor, Reason, RejectionRecord, Request, Result, Succession,
+    AdvanceRecord, Entry, FencedLedger, FencedLedgerExt, Generation, LateAnswer, LedgerError, OpenRequests, Operation,
+    OwnEvent, PartitionId, Position, Predecessor, Reason, RejectionRecord, Request, Result, Succession,
 };
 
 /// How a generation took a partition over.
@@ -24,6 +24,9 @@ pub struct Handover {
     pub succession: Succession,
     /// The `$claimed` entry.
     pub claimed: Arc<Entry>,
+    /// An operator's advances since the tenure before, in their order: what was found, and why (I4). Where there are any,
+    /// the succession names the last of them as its previous.
+    pub advances: Vec<(Arc<Entry>, AdvanceRecord)>,
     /// The requests that were open at the predecessor's last position, as they stood there, in the order in which they
     /// were made; those of earlier generations among them (H2).
     pub open: Vec<Request>,
@@ -48,13 +51,25 @@ pub(crate) async fn handover<L: FencedLedger + ?Sized>(
     generation: Generation,
 ) -> Result<Option<Handover>> {
     let mut requests = OpenRequests::of(partition.clone());
+    let mut tenure: Option<Arc<Entry>> = None;
+    let mut advances = Vec::new();
     let mut events = ledger.events(partition, Position::FIRST);
     let claimed = loop {
         match events.try_next().await? {
             Some(event) if event.entry.generation == generation && event.kind.as_str() == OwnEvent::CLAIMED => {
                 break event;
             }
-            Some(event) if event.entry.generation < generation => requests.apply(&event)?,
+            Some(event) if event.entry.generation < generation => {
+                requests.apply(&event)?;
+                match OwnEvent::read(&event.kind, &event.payload) {
+                    Ok(Some(OwnEvent::Claimed(_))) => {
+                        tenure = Some(event.entry);
+                        advances.clear();
+                    }
+                    Ok(Some(OwnEvent::Advanced(record))) => advances.push((event.entry, record)),
+                    _ => {}
+                }
+            }
             _ => return Ok(None),
         }
     };
@@ -68,8 +83,13 @@ pub(crate) async fn handover<L: FencedLedger + ?Sized>(
         return Err(corrupt("the `$claimed` event does not follow the position that it names"));
     }
     let open = requests.requests();
-    let afterwards = afterwards(ledger, partition, succession.previous.as_ref(), &open).await?;
-    Ok(Some(Handover { partition: partition.clone(), succession, claimed: claimed.entry, open, afterwards }))
+    // Nobody held the generation of an advance: who was refused since is the holder before it.
+    let before = tenure
+        .filter(|_| !advances.is_empty())
+        .map(|entry| Predecessor::new(entry.holder.clone(), entry.generation, entry.acquisition, entry.last));
+    let afterwards = afterwards(ledger, partition, before.as_ref().or(succession.previous.as_ref()), &open).await?;
+    let partition = partition.clone();
+    Ok(Some(Handover { partition, succession, claimed: claimed.entry, advances, open, afterwards }))
 }
 
 async fn afterwards<L: FencedLedger + ?Sized>(

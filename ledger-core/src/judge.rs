@@ -4,8 +4,8 @@
 //! another language is held to it by the same cases.
 
 use crate::{
-    Append, Claim, Entry, Expected, Generation, Judged, Lease, Observation, PastTenure, Reason, Standing, TenureEnd,
-    Timestamp, Vacancy, claim::Basis,
+    Advance, AdvanceRecord, Append, Claim, Entry, Expected, Generation, Judged, Lease, Observation, PastTenure, Reason,
+    Standing, Tail, TenureEnd, Timestamp, Vacancy, claim::Basis,
 };
 
 /// What is asked for, with what the store knows about just this request.
@@ -45,6 +45,17 @@ pub enum Request<'a> {
         /// The state that the operator observed.
         observed: Observation,
     },
+    /// To advance a partition, as an operator.
+    Advance {
+        /// The step.
+        advance: &'a Advance,
+        /// Where the log ends.
+        tail: &'a Tail,
+        /// The `$advanced` entry of the partition that has the step's acquisition, if there is one, with its payload.
+        taken: Option<(&'a Entry, &'a AdvanceRecord)>,
+        /// The entry of the partition that has the step's acquisition as its id, if there is one.
+        earlier: Option<&'a Entry>,
+    },
 }
 
 /// What a request meets.
@@ -53,7 +64,7 @@ pub enum Request<'a> {
 pub enum Verdict {
     /// Granted: write it.
     Granted,
-    /// An append that was written before (A4): answer with the earlier entry, write nothing.
+    /// An append or an advance that was written before (A4, I4): answer with the earlier entry, write nothing.
     Replay,
     /// A claim that was granted before and whose lease is valid (C4): answer with the lease, write nothing.
     LeaseStands,
@@ -80,6 +91,7 @@ pub fn judge(standing: Option<&Standing>, request: Request<'_>, judged: &Judged)
         Request::Release { lease, past } => judge_release(standing, lease, past, judged.time),
         Request::Claim { claim, earlier } => judge_claim(standing, claim, earlier, judged.time),
         Request::EndTenure { observed } => judge_end(standing, observed),
+        Request::Advance { advance, tail, taken, earlier } => judge_advance(standing, advance, tail, taken, earlier),
     }
 }
 
@@ -173,6 +185,30 @@ fn judge_end(standing: Option<&Standing>, observed: Observation) -> Verdict {
     }
 }
 
+fn judge_advance(
+    standing: Option<&Standing>,
+    advance: &Advance,
+    tail: &Tail,
+    taken: Option<(&Entry, &AdvanceRecord)>,
+    earlier: Option<&Entry>,
+) -> Verdict {
+    match taken {
+        Some((entry, record)) if entry.holder == advance.operator && record.is_of(advance) => Verdict::Replay,
+        Some(_) => Verdict::Refused(Reason::AcquisitionSpent),
+        None if earlier.is_some() => Verdict::Refused(Reason::AcquisitionSpent),
+        None if highest(standing, advance, tail) == Some(Generation::MAX) => {
+            Verdict::Refused(Reason::GenerationExhausted)
+        }
+        None => Verdict::Granted,
+    }
+}
+
+/// The highest generation that is known when an advance is made: by the operator, the lease and the log.
+pub(crate) fn highest(standing: Option<&Standing>, advance: &Advance, tail: &Tail) -> Option<Generation> {
+    let stored = standing.map(|standing| standing.lease.generation);
+    advance.above.max(stored).max(tail.entry.as_ref().map(|entry| entry.generation))
+}
+
 fn check_standing(standing: Option<&Standing>) -> Result<&Standing, Reason> {
     let standing = standing.ok_or(Reason::NeverClaimed)?;
     if standing.has_diverged() { Err(Reason::Diverged) } else { Ok(standing) }
@@ -202,8 +238,7 @@ fn check_tenure<'a>(standing: Option<&'a Standing>, lease: &Lease, time: Timesta
 /// Why the newest tenure counts as ended at `time`.
 pub(crate) fn basis(standing: &Standing, time: Timestamp) -> Basis {
     match &standing.lease.vacancy {
-        Some(Vacancy::Released) => Basis::Released,
-        Some(Vacancy::Ended { reason }) => Basis::Ended { reason: reason.clone() },
+        Some(vacancy) => vacancy.into(),
         None => Basis::Expired { expires_at: standing.lease.expires_at, judged_at: time },
     }
 }

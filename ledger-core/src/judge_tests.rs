@@ -291,6 +291,44 @@ fn a_release_of_an_older_tenure_is_judged_by_that_tenure() {
     assert_eq!(verdict(&unknown, None), Verdict::Refused(Reason::UnknownGeneration));
 }
 
+/// J1 for an advance: no lease, no time and no contradiction of row and log is in its way.
+#[test]
+fn an_advance_is_stopped_by_its_acquisition_and_the_ceiling_alone() {
+    let reason = crate::Note::new("restored").expect("a note");
+    let step = Advance::new(partition(), holder("o"), Some(generation(9)), reason).with_acquisition(acquisition(0xaa));
+    let tail = Tail::of(Some(&standing()));
+    let verdict = |standing: Option<&Standing>, advance: &Advance, tail: &Tail, taken, earlier| {
+        judge(standing, Request::Advance { advance, tail, taken, earlier }, &at(GRANTED_AT))
+    };
+    let diverged = Standing { tip: None, ..standing() };
+    for state in [None, Some(standing()), Some(released(standing())), Some(diverged)] {
+        assert_eq!(verdict(state.as_ref(), &step, &Tail::of(state.as_ref()), None, None), Verdict::Granted);
+    }
+    let standing = standing();
+    let record = AdvanceRecord::new(&step, None, None);
+    let entry = Entry { holder: holder("o"), ..earlier(chain::content(&[])) };
+    assert_eq!(verdict(Some(&standing), &step, &tail, Some((&entry, &record)), None), Verdict::Replay);
+    let spent = Verdict::Refused(Reason::AcquisitionSpent);
+    for other in [
+        Advance { above: None, ..step.clone() },
+        Advance { operator: holder("p"), ..step.clone() },
+        Advance { reason: crate::Note::new("another").expect("a note"), ..step.clone() },
+    ] {
+        assert_eq!(verdict(Some(&standing), &other, &tail, Some((&entry, &record)), None), spent);
+    }
+    assert_eq!(verdict(Some(&standing), &step, &tail, None, Some(&entry)), spent);
+
+    let exhausted = Verdict::Refused(Reason::GenerationExhausted);
+    let highest = Advance { above: Some(Generation::MAX), ..step.clone() };
+    assert_eq!(verdict(None, &highest, &Tail::default(), None, None), exhausted);
+    assert_eq!(verdict(Some(&standing), &highest, &tail, None, Some(&entry)), spent, "the acquisition comes first");
+    let mut row = standing.clone();
+    row.lease.generation = Generation::MAX;
+    assert_eq!(verdict(Some(&row), &step, &tail, None, None), exhausted);
+    let log = Tail::new(tail.last, Some(Arc::new(Entry { generation: Generation::MAX, ..entry.clone() })));
+    assert_eq!(verdict(Some(&standing), &step, &log, None, None), exhausted);
+}
+
 #[test]
 fn judged_time_never_goes_behind_what_is_recorded() {
     let mut standing = standing();

@@ -112,6 +112,22 @@ pub enum Vacancy {
         /// The operator's reason.
         reason: Note,
     },
+    /// An operator advanced the partition, for the reason given (I4). Nobody has held its generation.
+    Advanced {
+        /// The operator's reason.
+        reason: Note,
+    },
+}
+
+/// How the newest tenure counts as ended where its partition is vacant.
+impl From<&Vacancy> for crate::Basis {
+    fn from(vacancy: &Vacancy) -> Self {
+        match vacancy {
+            Vacancy::Released => Self::Released,
+            Vacancy::Ended { reason } => Self::Ended { reason: reason.clone() },
+            Vacancy::Advanced { reason } => Self::Advanced { reason: reason.clone() },
+        }
+    }
 }
 
 /// The answer to a renewal that was granted (R1, R2).

@@ -3,9 +3,9 @@
 use async_trait::async_trait;
 
 use crate::{
-    Append, AppendId, Appended, Claim, Claimed, Description, Ended, Fate, Generation, Lease, Note, Observation, Page,
-    PageSize, PartitionId, PartitionPage, PartitionState, Position, RecordPage, RecordSlot, Released, Renewal, Result,
-    Ttl,
+    Advance, Advanced, Append, AppendId, Appended, Claim, Claimed, Description, Ended, Fate, Generation, Lease, Note,
+    Observation, Page, PageSize, PartitionId, PartitionPage, PartitionState, Position, RecordPage, RecordSlot,
+    Released, Renewal, Result, Ttl,
 };
 
 /// A ledger whose store judges every write, in the atomic step that writes it.
@@ -63,6 +63,14 @@ pub trait FencedLedger: Send + Sync + std::fmt::Debug {
     ///
     /// To be conformant: C3, G4, C5 (the reason stands in the next `$claimed`).
     async fn end_tenure(&self, partition: &PartitionId, observed: Observation, reason: &Note) -> Result<Ended>;
+
+    /// Lets a partition go on above every generation ever seen, as an operator: after a store went back in time, or where
+    /// lease and log contradict each other. It needs no lease and ends whatever tenure there is; the partition is vacant
+    /// afterwards. The same value again is answered as before.
+    ///
+    /// To be conformant: I4, G1, G4, C5 (the reason stands in the next `$claimed`); the order of J1. The log goes on from
+    /// its last entry, whatever the lease says. A partition that was never claimed is created.
+    async fn advance(&self, advance: &Advance) -> Result<Advanced>;
 
     /// Appends, if the lease is the current one and valid.
     ///

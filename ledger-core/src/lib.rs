@@ -33,6 +33,7 @@
 #[doc = include_str!("../../README.md")]
 mod readme {}
 
+mod advance;
 mod append;
 pub mod chain;
 mod claim;
@@ -61,10 +62,12 @@ mod state;
 mod sync;
 mod time;
 mod verify;
+mod witness;
 
 #[doc = include_str!("contract.md")]
 pub mod contract {}
 
+pub use advance::{Advance, AdvanceRecord, Advanced, FoundLease};
 pub use append::{Append, Appended, Expected, Fate, MAX_APPEND_BYTES, MAX_EVENTS};
 pub use chain::Digest;
 pub use claim::{Basis, Claim, Claimed, Observation, Predecessor, Succession};
@@ -89,6 +92,7 @@ pub use request::{
     Asked, Evidence, LateAnswer, OpenRequest, OpenRequests, Outcome, Owner, Request, RequestBook, RequestError,
     RequestEvent, RequestKey, RequestState, RequestStep, Sending,
 };
-pub use state::{PastTenure, Standing, StoredLease};
+pub use state::{PastTenure, Standing, StoredLease, Tail};
 pub use time::{Clock, ManualClock, SystemClock, Timestamp, Ttl};
 pub use verify::{Fault, Mark, Verification};
+pub use witness::{LedgerWitness, Marking, Rewind, RolledBack, Witness, Witnessed};

@@ -1,14 +1,14 @@
-//! The ledger's own events: `$claimed`, `$released`, `$ended` (G4, C3, C5).
+//! The ledger's own events: `$claimed`, `$released`, `$ended`, `$advanced` (G4, C3, C5, I4).
 
 use serde::{Deserialize, Serialize};
 
-use crate::{EventKind, Json, NewEvent, Note, Succession};
+use crate::{AdvanceRecord, EventKind, Json, NewEvent, Note, Succession};
 
 /// One of the ledger's own events, as its payload in the log says. Holder, generation, acquisition and time of the
 /// tenure that it is about stand in its [`Entry`](crate::Entry).
 ///
 /// The payload of `$claimed` is the [`Succession`] as JSON, that of `$released` is `{}`, that of `$ended` is
-/// `{"reason": …}`. Open: a later version may write more kinds.
+/// `{"reason": …}`, that of `$advanced` the [`AdvanceRecord`] as JSON. Open: a later version may write more kinds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OwnEvent {
@@ -21,6 +21,8 @@ pub enum OwnEvent {
         /// The operator's reason.
         reason: Note,
     },
+    /// An operator let the partition go on above every generation ever seen.
+    Advanced(AdvanceRecord),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -35,6 +37,8 @@ impl OwnEvent {
     pub const RELEASED: &'static str = "$released";
     /// The kind of `$ended` events.
     pub const ENDED: &'static str = "$ended";
+    /// The kind of `$advanced` events.
+    pub const ADVANCED: &'static str = "$advanced";
 
     /// Its kind.
     pub fn kind(&self) -> &'static str {
@@ -42,6 +46,7 @@ impl OwnEvent {
             Self::Claimed(_) => Self::CLAIMED,
             Self::Released => Self::RELEASED,
             Self::Ended { .. } => Self::ENDED,
+            Self::Advanced(_) => Self::ADVANCED,
         }
     }
 
@@ -52,8 +57,9 @@ impl OwnEvent {
             Self::Claimed(succession) => Json::of(succession),
             Self::Released => return NewEvent::new(kind, Json::empty_object()),
             Self::Ended { reason } => Json::of(&EndedPayload { reason: reason.clone() }),
+            Self::Advanced(record) => Json::of(record),
         };
-        NewEvent::new(kind, payload.expect("strings, numbers and UUIDs in a flat struct are JSON"))
+        NewEvent::new(kind, payload.expect("strings, numbers and UUIDs in flat structs are JSON"))
     }
 
     /// Reads one of the ledger's own events; `None` for an application's event or a kind of a later version.
@@ -66,6 +72,7 @@ impl OwnEvent {
             Self::CLAIMED => Self::Claimed(payload.decode()?),
             Self::RELEASED => Self::Released,
             Self::ENDED => Self::Ended { reason: payload.decode::<EndedPayload>()?.reason },
+            Self::ADVANCED => Self::Advanced(payload.decode()?),
             _ => return Ok(None),
         }))
     }
@@ -74,7 +81,10 @@ impl OwnEvent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{AcquisitionId, Basis, Generation, Holder, Timestamp, Ttl};
+    use crate::{
+        AcquisitionId, Advance, Basis, Digest, Generation, Holder, Mark, PartitionId, Position, StoredLease, Timestamp,
+        Ttl,
+    };
 
     #[test]
     fn own_events_are_read_as_they_were_written() {
@@ -89,7 +99,25 @@ mod tests {
             at: Timestamp::from_micros(6),
         });
         let ended = OwnEvent::Ended { reason: Note::new("clock had jumped").expect("a note") };
-        for own in [claimed, OwnEvent::Released, ended] {
+        let lease = StoredLease::new(
+            (Generation::FIRST, Holder::new("a").expect("a holder"), AcquisitionId::mint()),
+            (Ttl::default(), Timestamp::from_micros(9)),
+            None,
+            0,
+            Timestamp::from_micros(6),
+            (Position::FIRST, Digest::new([7; 32])),
+        );
+        let advance = |above| {
+            let (partition, operator) = (PartitionId::new("p").expect("a name"), Holder::new("o").expect("a holder"));
+            Advance::new(partition, operator, above, Note::new("restored").expect("a note"))
+        };
+        let mark = Mark::new(Generation::FIRST, Position::FIRST, Digest::new([7; 32]));
+        let advanced = AdvanceRecord::new(&advance(Some(Generation::MAX)), Some((&lease).into()), Some(mark));
+        let never_claimed = AdvanceRecord::new(&advance(None), None, None);
+        let text = OwnEvent::Advanced(never_claimed.clone()).to_new_event().payload;
+        assert_eq!(text.as_str(), r#"{"above":null,"lease":null,"log":null,"reason":"restored"}"#);
+        let advanced = [OwnEvent::Advanced(advanced), OwnEvent::Advanced(never_claimed)];
+        for own in [claimed, OwnEvent::Released, ended].into_iter().chain(advanced) {
             let written = own.to_new_event();
             assert!(written.kind.is_own());
             assert_eq!(OwnEvent::read(&written.kind, &written.payload).expect("readable"), Some(own));

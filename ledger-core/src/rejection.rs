@@ -26,7 +26,8 @@ pub enum Reason {
     WrongAcquisition,
     /// Right generation and acquisition, another holder. Stop.
     WrongHolder,
-    /// The tenure was released by its holder or ended by an operator; `current` says which. Claim anew.
+    /// The tenure was released by its holder, or ended or advanced over by an operator; `current` says which. Claim
+    /// anew.
     Released,
     /// The lease has run out and nobody has followed yet. Claim anew; nothing can be renewed.
     Expired,
@@ -34,7 +35,8 @@ pub enum Reason {
     AppendIdReused,
     /// The head is not where the append expected it (A5). Read on, decide anew.
     PositionConflict,
-    /// The claim's acquisition was used before: its tenure has ended, or an append has that id (C4). Mint another.
+    /// The acquisition of a claim or an advance was used before: its tenure has ended, another step was taken by it, or
+    /// an append has that id (C4, I4). Mint another.
     AcquisitionSpent,
     /// The partition has changed since it was observed (C1). Observe again.
     ObservationOutdated,
@@ -109,11 +111,13 @@ pub enum Operation {
     Release,
     /// An operator's end of a tenure.
     EndTenure,
+    /// An operator's advance.
+    Advance,
 }
 
 impl Operation {
     /// All operations.
-    pub const ALL: [Self; 5] = [Self::Append, Self::Claim, Self::Renew, Self::Release, Self::EndTenure];
+    pub const ALL: [Self; 6] = [Self::Append, Self::Claim, Self::Renew, Self::Release, Self::EndTenure, Self::Advance];
 
     /// The operation's name, which a store may keep: the variant's.
     pub fn as_str(self) -> &'static str {
@@ -123,6 +127,7 @@ impl Operation {
             Self::Renew => "Renew",
             Self::Release => "Release",
             Self::EndTenure => "EndTenure",
+            Self::Advance => "Advance",
         }
     }
 
@@ -180,7 +185,7 @@ impl Rejection {
     /// and not for an operator's steps (E1).
     pub fn is_evidence(&self) -> bool {
         let answer = matches!(self.reason, Reason::PositionConflict | Reason::ObservationOutdated | Reason::Held);
-        !answer && self.operation != Operation::EndTenure
+        !answer && !matches!(self.operation, Operation::EndTenure | Operation::Advance)
     }
 
     /// For a backend: the same rejection, with what became of its record.
@@ -209,11 +214,11 @@ impl std::fmt::Display for Rejection {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Presented {
-    /// The holder, but for an operator's step.
+    /// The holder, or who advances; none where an operator ends a tenure.
     pub holder: Option<Holder>,
-    /// The generation: of the lease, or the one that a claim or an operator observed.
+    /// The generation: of the lease, the one that a claim or an operator observed, or the one to be advanced above.
     pub generation: Option<Generation>,
-    /// The acquisition: of the lease, or of the claim.
+    /// The acquisition: of the lease, of the claim, or of the advance.
     pub acquisition: Option<AcquisitionId>,
     /// The observation of a claim or of an operator.
     pub observed: Option<Observation>,
@@ -253,6 +258,16 @@ impl Presented {
         }
     }
 
+    /// What an operator's advance presents.
+    pub fn advance(advance: &crate::Advance) -> Self {
+        Self {
+            holder: Some(advance.operator.clone()),
+            generation: advance.above,
+            acquisition: Some(advance.acquisition),
+            ..Self::default()
+        }
+    }
+
     /// What an operator presents.
     pub fn observation(observed: Observation) -> Self {
         Self { generation: observed.generation(), observed: Some(observed), ..Self::default() }
@@ -263,6 +278,7 @@ impl std::fmt::Display for Presented {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match (&self.holder, self.generation) {
             (Some(holder), Some(generation)) => write!(f, "holder `{holder}`, generation {generation}")?,
+            (Some(holder), None) if self.observed.is_none() => write!(f, "holder `{holder}`")?,
             (Some(holder), None) => write!(f, "holder `{holder}`, never claimed")?,
             (None, Some(generation)) => write!(f, "generation {generation}")?,
             (None, None) => write!(f, "never claimed")?,

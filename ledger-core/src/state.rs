@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::{
-    AcquisitionId, Digest, Entry, Generation, Holder, Lease, LedgerId, PartitionId, Position, Revision, TenureEnd,
-    TenureState, Timestamp, Ttl, Vacancy,
+    AcquisitionId, Digest, Entry, Generation, Holder, Lease, LedgerId, PartitionId, Position, Revision, Succession,
+    TenureEnd, TenureState, Timestamp, Ttl, Vacancy,
 };
 
 /// The lease as a store keeps it: a view of the log (G4), changed by claims, renewals, releases and operator steps
@@ -136,6 +136,30 @@ impl Standing {
     }
 }
 
+/// Where a log ends, whatever the lease says: what an advance goes on from (I4).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Tail {
+    /// The newest position. Beyond the end of `entry` where the newest entry lost its own end; `None` where there is no
+    /// event.
+    pub last: Option<Position>,
+    /// The newest entry that has its end.
+    pub entry: Option<Arc<Entry>>,
+}
+
+impl Tail {
+    /// For a backend.
+    pub fn new(last: Option<Position>, entry: Option<Arc<Entry>>) -> Self {
+        Self { last, entry }
+    }
+
+    /// For a store whose log can not be cut within an entry.
+    pub fn of(standing: Option<&Standing>) -> Self {
+        let entry = standing.and_then(|standing| standing.tip.clone());
+        Self { last: entry.as_ref().map(|entry| entry.last), entry }
+    }
+}
+
 /// An earlier tenure, as its `$claimed` entry and the one that followed it tell: what a release of a lease of an
 /// older generation is judged by (R3).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -153,5 +177,21 @@ impl PastTenure {
     /// For a backend.
     pub fn new(holder: Holder, acquisition: AcquisitionId, end: TenureEnd) -> Self {
         Self { holder, acquisition, end }
+    }
+
+    /// For a backend: the tenure of a holder and an acquisition as the claim after it tells its end, or else, where an
+    /// operator's advance is all that came after it, the stored lease (I4). `None` where neither does: the log was
+    /// edited.
+    pub fn before(
+        (holder, acquisition): (Holder, AcquisitionId),
+        next: Option<&Succession>,
+        lease: &StoredLease,
+    ) -> Option<Self> {
+        let end = match (next, &lease.vacancy) {
+            (Some(next), _) => TenureEnd::from(next),
+            (None, Some(vacancy @ Vacancy::Advanced { .. })) => TenureEnd::new(vacancy.into()),
+            (None, _) => return None,
+        };
+        Some(Self { holder, acquisition, end })
     }
 }

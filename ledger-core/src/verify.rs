@@ -26,6 +26,12 @@ impl Mark {
         Self { generation, position, chain }
     }
 
+    /// Whether this is the later mark of the two (I5): of a later generation, or of a later position of the same. After
+    /// an operator's advance the position of a later mark may be the smaller one.
+    pub fn is_later_than(&self, other: &Self) -> bool {
+        (self.generation, self.position) > (other.generation, other.position)
+    }
+
     /// The mark of an entry.
     pub fn of(entry: &Entry) -> Self {
         Self::new(entry.generation, entry.last, entry.chain)
@@ -108,14 +114,15 @@ pub(crate) async fn verify<L: FencedLedger + ?Sized>(
             Ok(page) => {
                 for event in &page.events {
                     if let Err(broken) = walk.event(event) {
-                        return Ok(broken);
+                        return Ok(walk.other_history.unwrap_or(broken));
                     }
                 }
                 from = page.next;
             }
             Err(LedgerError::Corrupt { position: at, detail, .. }) => {
                 let position = at.unwrap_or(walk.next).max(walk.next);
-                return Ok(Verification::Broken { position, fault: Fault::Unreadable { detail } });
+                let broken = Verification::Broken { position, fault: Fault::Unreadable { detail } };
+                return Ok(walk.other_history.unwrap_or(broken));
             }
             Err(other) => return Err(other),
         }
@@ -133,7 +140,10 @@ struct Walk<'a> {
     entries: u64,
     open: Option<(Arc<Entry>, Content)>,
     marks: Vec<Mark>,
-    claimed: Option<(Generation, AcquisitionId)>,
+    /// A mark that was passed and does not fit. An advance above its generation, further on, lifts it (I4).
+    other_history: Option<Verification>,
+    /// The newest generation, and who has it.
+    current: Option<(Generation, AcquisitionId)>,
 }
 
 impl<'a> Walk<'a> {
@@ -147,7 +157,8 @@ impl<'a> Walk<'a> {
             entries: 0,
             open: None,
             marks,
-            claimed: None,
+            other_history: None,
+            current: None,
         }
     }
 
@@ -190,9 +201,15 @@ impl<'a> Walk<'a> {
         if let Some(fault) = fault {
             return Err(Verification::Broken { position: entry.first, fault });
         }
+        if last.kind.as_str() == OwnEvent::ADVANCED {
+            // Of a mark from below the generation of an advance nothing more is demanded (I4).
+            self.marks.retain(|mark| mark.generation >= entry.generation);
+            self.other_history = None;
+        }
         let passed = |mark: &&Mark| (entry.first..=entry.last).contains(&mark.position);
         if let Some(mark) = self.marks.iter().filter(passed).find(|mark| **mark != Mark::of(entry)) {
-            return Err(Verification::Broken { position: mark.position, fault: Fault::OtherHistory });
+            let broken = Verification::Broken { position: mark.position, fault: Fault::OtherHistory };
+            self.other_history.get_or_insert(broken);
         }
         self.chain = entry.chain;
         self.tip = Some(entry.clone());
@@ -200,22 +217,28 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Whether the entry may follow the one before: only a claim moves the generation, and time does not go back.
+    /// Whether the entry may follow the one before: only a claim or an advance moves the generation, the latter alone over
+    /// a gap, and time does not go back.
     fn follows(&mut self, last: &Event) -> bool {
         let entry = &last.entry;
         let time_holds = self.tip.as_ref().is_none_or(|tip| tip.recorded_at <= entry.recorded_at);
-        if last.kind.as_str() == OwnEvent::CLAIMED {
-            let next = self.claimed.map_or(Some(Generation::FIRST), |(generation, _)| generation.next());
-            self.claimed = Some((entry.generation, entry.acquisition));
-            return time_holds && next == Some(entry.generation);
-        }
-        time_holds && self.claimed == Some((entry.generation, entry.acquisition))
+        let newest = self.current.map(|(generation, _)| generation);
+        let moves = match last.kind.as_str() {
+            OwnEvent::CLAIMED => newest.map_or(Some(Generation::FIRST), Generation::next) == Some(entry.generation),
+            OwnEvent::ADVANCED => Some(entry.generation) > newest,
+            _ => return time_holds && self.current == Some((entry.generation, entry.acquisition)),
+        };
+        self.current = Some((entry.generation, entry.acquisition));
+        time_holds && moves
     }
 
     fn end(self) -> Verification {
         let broken = |position, fault| Verification::Broken { position, fault };
         if let Some((entry, _)) = self.open {
             return broken(entry.first, Fault::Missing);
+        }
+        if let Some(broken) = self.other_history {
+            return broken;
         }
         let head = self.tip.as_deref().map(Mark::of);
         if self.marks.iter().any(|mark| mark.position >= self.next) {

@@ -5,7 +5,7 @@ use ledger_core::{
 };
 
 /// Records in the order of their slots: those of one partition, or those of all never-claimed ones.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Evidence {
     records: Vec<RejectionRecord>,
 }

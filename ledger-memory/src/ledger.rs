@@ -6,11 +6,13 @@ use std::ops::Bound;
 use async_trait::async_trait;
 use ledger_core::decide::{self, Decision, Subject};
 use ledger_core::{
-    Append, AppendId, Appended, Claim, Claimed, Clock, Description, Durability, Ended, Fate, FencedLedger, Generation,
-    Lease, LedgerId, Note, Observation, Page, PageSize, PartitionId, PartitionPage, PartitionState, Position,
-    RecordPage, RecordSlot, Released, Renewal, Result, Standing, SystemClock, Ttl, judge,
+    Advance, Advanced, Append, AppendId, Appended, Claim, Claimed, Clock, Description, Durability, Ended, Fate,
+    FencedLedger, Generation, Lease, LedgerId, Note, Observation, Page, PageSize, PartitionId, PartitionPage,
+    PartitionState, Position, RecordPage, RecordSlot, Released, Renewal, Result, Standing, SystemClock, Tail, Ttl,
+    judge,
 };
 
+use crate::copy::MemoryCopy;
 use crate::evidence::Evidence;
 use crate::partition::{Partition, ahead};
 use crate::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
@@ -50,6 +52,23 @@ impl MemoryLedger {
         Self { shared: Arc::new(shared) }
     }
 
+    /// Copies the whole ledger as it stands. Nobody may write meanwhile; a partition is copied at one moment all the same.
+    pub fn copy(&self) -> MemoryCopy {
+        let map = self.map();
+        let partitions = map.iter().map(|(name, partition)| (name.clone(), lock(partition).clone())).collect();
+        MemoryCopy { partitions, never_claimed: lock(&self.shared.never_claimed).clone() }
+    }
+
+    /// Puts the ledger back to what a copy of it has, under every handle. What is written just then may go into the state
+    /// that is thrown away, as with a store on disk.
+    pub fn restore(&self, copy: &MemoryCopy) {
+        let fresh =
+            |(name, partition): (&PartitionId, &Partition)| (name.clone(), Arc::new(Mutex::new(partition.clone())));
+        let mut partitions = self.shared.partitions.write().unwrap_or_else(PoisonError::into_inner);
+        *partitions = copy.partitions.iter().map(fresh).collect();
+        *lock(&self.shared.never_claimed) = copy.never_claimed.clone();
+    }
+
     /// The partition, where it was claimed before. The map's lock is not held afterwards.
     fn find(&self, partition: &PartitionId) -> Option<Arc<Mutex<Partition>>> {
         self.map().get(partition).cloned()
@@ -82,17 +101,21 @@ impl MemoryLedger {
         Subject::new(self.shared.id, partition, standing, self.shared.clock.now())
     }
 
-    /// The claim of a partition that was not there a moment ago: under the map's lock, so that one of those that race
-    /// is first (C2) and a refused one leaves nothing behind.
-    fn claim_first(&self, claim: &Claim) -> Option<Result<Claimed>> {
+    /// Decides about a partition that was not there a moment ago: under the map's lock, so that one of those that race
+    /// is first (C2) and a refused one leaves nothing behind. `None` where the partition is there now.
+    fn decide_first<A>(
+        &self,
+        partition: &PartitionId,
+        decide: impl FnOnce(Subject<'_>) -> Decision<A>,
+    ) -> Option<Result<A>> {
         let mut partitions = self.shared.partitions.write().unwrap_or_else(PoisonError::into_inner);
-        if partitions.contains_key(&claim.partition) {
+        if partitions.contains_key(partition) {
             return None;
         }
-        let decision = decide::claim(self.subject(&claim.partition, None), None, claim);
+        let decision = decide(self.subject(partition, None));
         if let (Some(lease), Some((entry, events))) = (decision.write.lease, decision.write.entry) {
-            let partition = Partition::first(lease, entry, events);
-            partitions.insert(claim.partition.clone(), Arc::new(Mutex::new(partition)));
+            let first = Partition::first(lease, entry, events);
+            partitions.insert(partition.clone(), Arc::new(Mutex::new(first)));
         }
         let keep = |rejection: Box<_>| lock(&self.shared.never_claimed).keep(*rejection).into();
         Some(decision.answer.map_err(keep))
@@ -123,7 +146,7 @@ impl FencedLedger for MemoryLedger {
 
     async fn claim(&self, claim: &Claim) -> Result<Claimed> {
         if self.find(&claim.partition).is_none()
-            && let Some(answer) = self.claim_first(claim)
+            && let Some(answer) = self.decide_first(&claim.partition, |subject| decide::claim(subject, None, claim))
         {
             return answer;
         }
@@ -147,6 +170,22 @@ impl FencedLedger for MemoryLedger {
 
     async fn end_tenure(&self, partition: &PartitionId, observed: Observation, reason: &Note) -> Result<Ended> {
         self.decide(partition, |subject, _| decide::end_tenure(subject, observed, reason))
+    }
+
+    async fn advance(&self, advance: &Advance) -> Result<Advanced> {
+        let partition = &advance.partition;
+        let first = |subject: Subject<'_>| decide::advance(subject, &Tail::default(), None, None, advance);
+        if self.find(partition).is_none()
+            && let Some(answer) = self.decide_first(partition, first)
+        {
+            return answer;
+        }
+        self.decide(partition, |subject, partition| {
+            let taken = partition.and_then(|partition| partition.advance(advance.acquisition));
+            let taken = taken.as_ref().map(|(entry, record)| (entry.as_ref(), record));
+            let earlier = partition.and_then(|partition| partition.entry(advance.acquisition.into()));
+            decide::advance(subject, &Tail::of(subject.standing), taken, earlier.map(Arc::as_ref), advance)
+        })
     }
 
     async fn append(&self, lease: &Lease, append: &Append) -> Result<Appended> {

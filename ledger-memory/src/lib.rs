@@ -28,10 +28,12 @@
 //! # }
 //! ```
 
+mod copy;
 mod evidence;
 mod ledger;
 mod partition;
 mod sync;
 
+pub use copy::MemoryCopy;
 pub use ledger::MemoryLedger;
 pub use ledger_core::{Clock, ManualClock, SystemClock};

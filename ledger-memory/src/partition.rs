@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use ledger_core::decide::Write;
 use ledger_core::{
-    AppendId, Entry, Event, Fate, Generation, LedgerError, NewEvent, OwnEvent, Page, PastTenure, Position, Result,
-    Standing, StoredLease, Succession, TenureEnd,
+    AcquisitionId, AdvanceRecord, AppendId, Entry, Event, Fate, Generation, LedgerError, NewEvent, OwnEvent, Page,
+    PastTenure, Position, Result, Standing, StoredLease, Succession,
 };
 
 use crate::evidence::Evidence;
 
 /// A claimed partition.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Partition {
     pub(crate) standing: Standing,
     pub(crate) evidence: Evidence,
@@ -61,8 +61,20 @@ impl Partition {
     pub(crate) fn past(&self, generation: Generation) -> Option<PastTenure> {
         let nth = self.claims.binary_search_by_key(&generation, |at| self.log[*at].0.generation).ok()?;
         let (entry, _) = &self.log[self.claims[nth]];
-        let next = self.succession(*self.claims.get(nth + 1)?)?;
-        Some(PastTenure::new(entry.holder.clone(), entry.acquisition, TenureEnd::from(&next)))
+        let next = self.claims.get(nth + 1).and_then(|at| self.succession(*at));
+        PastTenure::before((entry.holder.clone(), entry.acquisition), next.as_ref(), &self.standing.lease)
+    }
+
+    /// The `$advanced` entry that has an acquisition. Advances are rare, and asked for by operators alone.
+    pub(crate) fn advance(&self, acquisition: AcquisitionId) -> Option<(Arc<Entry>, AdvanceRecord)> {
+        let (entry, events) = self.log.iter().find(|(entry, events)| {
+            entry.acquisition == acquisition
+                && events.first().is_some_and(|event| event.kind.as_str() == OwnEvent::ADVANCED)
+        })?;
+        match OwnEvent::read(&events.first()?.kind, &events.first()?.payload) {
+            Ok(Some(OwnEvent::Advanced(record))) => Some((entry.clone(), record)),
+            _ => None,
+        }
     }
 
     pub(crate) fn page(&self, from: Position, limit: usize) -> Result<Page> {

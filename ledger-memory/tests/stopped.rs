@@ -10,9 +10,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use ledger_core::keeper::{BootClock, Keeper, LocalClock, Moment, Terms, Wait, WriteError};
 use ledger_core::{
-    Append, AppendId, Appended, Claim, Claimed, Description, Ended, Fate, FencedLedger, Generation, Holder, Lease,
-    NewEvent, Note, Observation, Page, PageSize, PartitionId, PartitionPage, PartitionState, Position, RecordPage,
-    RecordSlot, Released, Renewal, Result, Ttl,
+    Advance, Advanced, Append, AppendId, Appended, Claim, Claimed, Description, Ended, Fate, FencedLedger, Generation,
+    Holder, Lease, NewEvent, Note, Observation, Page, PageSize, PartitionId, PartitionPage, PartitionState, Position,
+    RecordPage, RecordSlot, Released, Renewal, Result, Ttl,
 };
 use ledger_memory::MemoryLedger;
 use rustix::process::{Pid, Signal, kill_process};
@@ -52,6 +52,9 @@ impl FencedLedger for Noting {
     }
     async fn end_tenure(&self, partition: &PartitionId, observed: Observation, reason: &Note) -> Result<Ended> {
         self.note("end_tenure").end_tenure(partition, observed, reason).await
+    }
+    async fn advance(&self, advance: &Advance) -> Result<Advanced> {
+        self.note("advance").advance(advance).await
     }
     async fn append(&self, lease: &Lease, append: &Append) -> Result<Appended> {
         self.note("append").append(lease, append).await

@@ -39,6 +39,7 @@ pub(crate) const CLAIM: Function = Function { name: "claim", writes: Some(ANSWER
 pub(crate) const RENEW: Function = Function { name: "renew", writes: Some(ANSWER), arguments: 7 };
 pub(crate) const RELEASE: Function = Function { name: "release", writes: Some(ANSWER), arguments: 6 };
 pub(crate) const END_TENURE: Function = Function { name: "end_tenure", writes: Some(ANSWER), arguments: 5 };
+pub(crate) const ADVANCE: Function = Function { name: "advance", writes: Some(ANSWER), arguments: 6 };
 pub(crate) const RECORD_REJECTION: Function = Function { name: "record_rejection", writes: Some(1), arguments: 15 };
 pub(crate) const OBSERVE: Function = Function { name: "observe", writes: None, arguments: 1 };
 pub(crate) const FATE: Function = Function { name: "fate", writes: None, arguments: 3 };

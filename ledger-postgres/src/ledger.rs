@@ -5,10 +5,11 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use ledger_core::{
-    Append, AppendId, Appended, Basis, Capability, Claim, Claimed, Description, Durability, Ended, EventKind, Expected,
-    Failure, FailureKind, Fate, FencedLedger, Generation, Lease, LedgerError, LedgerId, Note, Observation, Operation,
-    OwnEvent, Page, PageSize, PartitionId, PartitionPage, PartitionState, Position, Presented, Reason, RecordPage,
-    RecordSlot, RecordState, Rejection, Released, Remark, Renewal, Result, TenureEnd, Ttl, Vacancy,
+    Advance, Advanced, Append, AppendId, Appended, Basis, Capability, Claim, Claimed, Description, Durability, Ended,
+    EventKind, Expected, Failure, FailureKind, Fate, FencedLedger, Generation, Lease, LedgerError, LedgerId, Mark,
+    Note, Observation, Operation, OwnEvent, Page, PageSize, PartitionId, PartitionPage, PartitionState, Position,
+    Presented, Reason, RecordPage, RecordSlot, RecordState, Rejection, Released, Remark, Renewal, Result, TenureEnd,
+    Ttl, Vacancy,
 };
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgRow};
@@ -243,8 +244,7 @@ fn end(partition: &PartitionId, answer: &Answer, state: &State) -> Result<Tenure
         };
     }
     Ok(TenureEnd::new(match &state.vacancy {
-        Some(Vacancy::Released) => Basis::Released,
-        Some(Vacancy::Ended { reason }) => Basis::Ended { reason: reason.clone() },
+        Some(vacancy) => vacancy.into(),
         None => Basis::Expired { expires_at: state.expires_at, judged_at: answer.judged.time },
     }))
 }
@@ -350,6 +350,28 @@ impl FencedLedger for PostgresLedger {
                 Ok(Ended::AlreadyVacant { vacancy: vacancy.clone(), judged: answer.judged })
             }
             _ => Err(self.refused(partition, Operation::EndTenure, Presented::observation(observed), answer)),
+        }
+    }
+
+    async fn advance(&self, advance: &Advance) -> Result<Advanced> {
+        let partition = &advance.partition;
+        let values = vec![
+            Value::Text(Some(partition.as_str())),
+            Value::Uuid(Some(advance.acquisition.as_uuid())),
+            Value::Text(Some(advance.operator.as_str())),
+            Value::Big(advance.above.map(Generation::get)),
+            Value::Text(Some(advance.reason.as_str())),
+        ];
+        let span = tracing::debug_span!("fenced_ledger.advance", %partition, operator = %advance.operator);
+        let answer = self.answer(partition, Call { function: &call::ADVANCE, values }).instrument(span).await?;
+        match (answer.verdict.as_str(), &answer.state, &answer.entry) {
+            ("Granted", Some(state), _) if state.acquisition != advance.acquisition => Err(foreign()),
+            ("Granted", Some(state), _) => {
+                Ok(Advanced::new(Mark::new(state.generation, state.head, state.chain), false, answer.judged))
+            }
+            ("Replay", _, Some(entry)) if entry.acquisition != advance.acquisition => Err(foreign()),
+            ("Replay", _, Some(entry)) => Ok(Advanced::new(Mark::of(entry), true, answer.judged)),
+            _ => Err(self.refused(partition, Operation::Advance, Presented::advance(advance), answer)),
         }
     }
 

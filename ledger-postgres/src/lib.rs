@@ -47,7 +47,7 @@
 //!
 //! # Tracing
 //!
-//! Each call is a span at debug level: `fenced_ledger.append`, `.claim`, `.renew`, `.release`, `.end_tenure`, `.observe`,
+//! Each call is a span at debug level: `fenced_ledger.append`, `.claim`, `.renew`, `.release`, `.end_tenure`, `.advance`, `.observe`,
 //! `.fate`, `.read` (backwards too), `.partitions`, `.rejections`. Fields: `partition` where there is one; `holder` of a
 //! claim; `generation` of a lease; `id` of an append and of `fate`; `events`, their number. Events:
 //! `fenced_ledger.retry` and `fenced_ledger.migrated`. These names are stable. No payload and no metadata is ever told;

@@ -141,6 +141,7 @@ impl<'a> Fields<'a> {
             (None, None) => return Ok(None),
             (Some("released"), None) => Vacancy::Released,
             (Some("ended"), Some(reason)) => Vacancy::Ended { reason: checked("a reason", Note::new(reason))? },
+            (Some("advanced"), Some(reason)) => Vacancy::Advanced { reason: checked("a reason", Note::new(reason))? },
             (kind, reason) => return Err(Unreadable(format!("no vacancy is {kind:?} with reason {reason:?}"))),
         }))
     }

@@ -22,6 +22,7 @@ pub(crate) const VERSION_1: &[&str] = &[
     include_str!("sql/renew.sql"),
     include_str!("sql/release.sql"),
     include_str!("sql/end_tenure.sql"),
+    include_str!("sql/advance.sql"),
     include_str!("sql/record_rejection.sql"),
     include_str!("sql/observe.sql"),
     include_str!("sql/fate.sql"),
@@ -33,6 +34,7 @@ pub(crate) const VERSION_1: &[&str] = &[
     include_str!("sql/renew_and_commit.sql"),
     include_str!("sql/release_and_commit.sql"),
     include_str!("sql/end_tenure_and_commit.sql"),
+    include_str!("sql/advance_and_commit.sql"),
     include_str!("sql/record_rejection_and_commit.sql"),
     include_str!("sql/close.sql"),
 ];

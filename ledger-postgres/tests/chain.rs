@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use common::{Place, Wanted, append, claim, holder, partition, seconds};
 use ledger_core::{
-    Claim, Digest, Entry, FencedLedger, FencedLedgerExt, LedgerId, Note, OwnEvent, PartitionId, Position, Verification,
+    Advance, Claim, Digest, Entry, FencedLedger, FencedLedgerExt, Generation, LedgerId, Note, OwnEvent, PartitionId,
+    Position, Verification,
 };
 use serde::Deserialize;
 use sqlx::Row;
@@ -95,7 +96,7 @@ async fn the_ledgers_own_events_have_the_bytes_that_the_core_writes() {
     let place = Place::new(Wanted::OLDEST).await.with_clock().await;
     let ledger = place.open().await;
     let name = partition("jobs/\"á\\ 1");
-    // Each basis once: first, expired, released, ended.
+    // Each basis once: first, expired, released, ended, advanced.
     let odd = "w \"x\" \\ /é\u{2028}👩‍🚒";
     let first = claim(&ledger, name.as_str(), odd, seconds(5)).await.lease;
     ledger.append(&first, &append("1")).await.expect("appended");
@@ -108,7 +109,18 @@ async fn the_ledgers_own_events_have_the_bytes_that_the_core_writes() {
     let observed = ledger.observe(&name).await.expect("observed").observation();
     ledger.claim(&Claim::new(name.clone(), holder("d"), seconds(5), observed)).await.expect("claimed");
 
-    let page = ledger.read(&name, Position::FIRST, Default::default()).await.expect("read");
+    let reason = Note::new("restored \"from\" \\ a copy").expect("a note");
+    for above in [Some(Generation::new(8).expect("positive")), None] {
+        let step = Advance::new(name.clone(), holder(odd), above, reason.clone());
+        ledger.advance(&step).await.expect("advanced");
+    }
+    let observed = ledger.observe(&name).await.expect("observed").observation();
+    ledger.claim(&Claim::new(name.clone(), holder("e"), seconds(5), observed)).await.expect("claimed");
+    let never = partition("never/\"claimed\"");
+    ledger.advance(&Advance::new(never.clone(), holder(odd), None, reason)).await.expect("advanced");
+
+    let mut page = ledger.read(&name, Position::FIRST, Default::default()).await.expect("read");
+    page.events.extend(ledger.read(&never, Position::FIRST, Default::default()).await.expect("read").events);
     let mut kinds = Vec::new();
     for event in page.events.iter().filter(|event| event.kind.is_own()) {
         let own = OwnEvent::read(&event.kind, &event.payload).expect("readable").expect("the ledger's own");
@@ -117,8 +129,12 @@ async fn the_ledgers_own_events_have_the_bytes_that_the_core_writes() {
         assert_eq!(written.metadata.as_str(), event.metadata.as_str());
         kinds.push(event.kind.as_str().to_owned());
     }
-    assert_eq!(kinds, ["$claimed", "$claimed", "$released", "$claimed", "$ended", "$claimed"]);
-    let verified = ledger.verify(&name, None).await.expect("read");
-    assert!(matches!(verified, Verification::Clean { entries: 7, events: 7, .. }), "{verified:?}");
+    let kinds: Vec<&str> = kinds.iter().map(String::as_str).collect();
+    assert_eq!(kinds[..6], ["$claimed", "$claimed", "$released", "$claimed", "$ended", "$claimed"]);
+    assert_eq!(kinds[6..], ["$advanced", "$advanced", "$claimed", "$advanced"]);
+    for (name, entries) in [(&name, 10), (&never, 1)] {
+        let verified = ledger.verify(name, None).await.expect("read");
+        assert!(matches!(verified, Verification::Clean { entries: found, .. } if found == entries), "{verified:?}");
+    }
     place.drop().await;
 }

@@ -118,6 +118,9 @@ async fn a_writers_role_appends_by_the_judged_path_alone() {
                 "{refused}"
             );
             assert!(refused.to_string().contains("42501"), "{refused}");
+            let step = ledger_core::Advance::new(lease.partition.clone(), lease.holder.clone(), None, note);
+            let refused = ways.advance(&step).await.expect_err("42501");
+            assert!(refused.to_string().contains("42501"), "{refused}");
         }
         for forbidden in [
             "insert into fenced_ledger.log (partition, position, kind, metadata, payload) values (1, 99, 'x', '0', '0')",

@@ -121,7 +121,7 @@ async fn each_function_is_on_each_major_and_answers_the_columns_that_are_read() 
 #[tokio::test]
 async fn a_procedure_has_the_arguments_of_its_function_and_the_columns_of_its_answer() {
     let place = Place::new(Wanted::OLDEST).await;
-    for name in ["append", "claim", "renew", "release", "end_tenure", "record_rejection"] {
+    for name in ["append", "claim", "renew", "release", "end_tenure", "advance", "record_rejection"] {
         let arguments = |name: String| {
             let place = &place;
             async move {

@@ -9,10 +9,10 @@ mod heard;
 
 use std::sync::Arc;
 
-use common::{Place, Wanted, claim, partition, seconds};
+use common::{Place, Wanted, claim, holder, partition, seconds};
 use heard::Heard;
 use ledger_core::{
-    Append, EventKind, FencedLedger, Json, LedgerError, NewEvent, Note, Observation, PageSize, Position,
+    Advance, Append, EventKind, FencedLedger, Json, LedgerError, NewEvent, Note, Observation, PageSize, Position,
 };
 use ledger_postgres::PostgresLedger;
 
@@ -36,6 +36,8 @@ async fn use_all(ledger: &PostgresLedger) {
     let next = claim(ledger, "p", "b", seconds(600)).await.lease;
     let reason = Note::new("a test").expect("a note");
     ledger.end_tenure(&partition("p"), Observation::of(&next), &reason).await.expect("ended");
+    let step = Advance::new(partition("p"), holder("operator"), None, reason);
+    ledger.advance(&step).await.expect("advanced");
     ledger.partitions(None, PageSize::MAX).await.expect("read");
     ledger.rejections(None, None, PageSize::MAX).await.expect("read");
 }

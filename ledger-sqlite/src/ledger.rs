@@ -8,10 +8,10 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use ledger_core::{
-    Append, AppendId, Appended, Capability, Claim, Claimed, Description, Ended, Failure, FailureKind, Fate,
-    FencedLedger, Generation, Lease, LedgerError, Note, Observation, Page, PageSize, PartitionId, PartitionPage,
-    PartitionState, Position, RecordPage, RecordSlot, RecordState, Refused, Rejection, Released, Renewal, Result, Ttl,
-    judge,
+    Advance, Advanced, Append, AppendId, Appended, Capability, Claim, Claimed, Description, Ended, Failure,
+    FailureKind, Fate, FencedLedger, Generation, Lease, LedgerError, Note, Observation, Page, PageSize, PartitionId,
+    PartitionPage, PartitionState, Position, RecordPage, RecordSlot, RecordState, Refused, Rejection, Released,
+    Renewal, Result, Ttl, judge,
 };
 use tokio::sync::oneshot;
 use tracing::{Instrument as _, debug_span};
@@ -201,6 +201,11 @@ impl FencedLedger for SqliteLedger {
         let span = debug_span!("fenced_ledger.end_tenure", %partition);
         let work = EndTenure { partition: partition.clone(), observed, reason: reason.clone() };
         self.submit(work).instrument(span).await
+    }
+
+    async fn advance(&self, advance: &Advance) -> Result<Advanced> {
+        let span = debug_span!("fenced_ledger.advance", partition = %advance.partition, operator = %advance.operator);
+        self.submit(advance.clone()).instrument(span).await
     }
 
     async fn append(&self, lease: &Lease, append: &Append) -> Result<Appended> {

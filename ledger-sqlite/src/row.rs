@@ -109,6 +109,10 @@ impl<'a> Fields<'a> {
         checked("a position", Position::new(self.integer()?))
     }
 
+    pub(crate) fn optional_position(&mut self) -> Field<Option<Position>> {
+        self.optional_integer()?.map(|number| checked("a position", Position::new(number))).transpose()
+    }
+
     pub(crate) fn generation(&mut self) -> Field<Generation> {
         checked("a generation", Generation::new(self.integer()?))
     }
@@ -153,6 +157,7 @@ impl<'a> Fields<'a> {
             (None, None) => return Ok(None),
             (Some("released"), None) => Vacancy::Released,
             (Some("ended"), Some(reason)) => Vacancy::Ended { reason: checked("a reason", Note::new(reason))? },
+            (Some("advanced"), Some(reason)) => Vacancy::Advanced { reason: checked("a reason", Note::new(reason))? },
             (kind, reason) => return Err(Unreadable(format!("no vacancy is {kind:?} with reason {reason:?}"))),
         }))
     }
@@ -164,6 +169,7 @@ pub(crate) fn vacancy_columns(vacancy: Option<&Vacancy>) -> (Option<&'static str
         None => (None, None),
         Some(Vacancy::Released) => (Some("released"), None),
         Some(Vacancy::Ended { reason }) => (Some("ended"), Some(reason.as_str())),
+        Some(Vacancy::Advanced { reason }) => (Some("advanced"), Some(reason.as_str())),
     }
 }
 

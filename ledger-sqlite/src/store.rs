@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use ledger_core::decide::Write;
 use ledger_core::{
-    AppendId, Entry, Generation, Json, LedgerError, NewEvent, OwnEvent, PartitionId, PastTenure, Position, Standing,
-    StoredLease, TenureEnd,
+    AcquisitionId, AdvanceRecord, AppendId, Entry, Generation, Json, LedgerError, NewEvent, OwnEvent, PartitionId,
+    PastTenure, Position, Standing, StoredLease, Tail,
 };
 use ledger_core::{EventKind, Succession};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -65,14 +65,51 @@ fn read_entry(row: &Row<'_>, partition: &PartitionId) -> Result<Option<Entry>, L
     fields.entry(last).map_err(|bad| bad.at(Some(partition), Some(last)))
 }
 
+/// Where a partition's log ends, whatever its lease says (I4).
+pub(crate) fn tail(connection: &Connection, (partition, key): (&PartitionId, i64)) -> Result<Tail, Trouble> {
+    let mut statement = connection.prepare_cached(statement::TAIL)?;
+    let read = |row: &Row<'_>| {
+        let mut fields = Fields::of(row);
+        let last = fields.optional_position().map_err(|bad| bad.at(Some(partition), None))?;
+        let end = fields.optional_position().map_err(|bad| bad.at(Some(partition), last))?;
+        let entry = match end {
+            Some(end) => fields.entry(end).map_err(|bad| bad.at(Some(partition), Some(end)))?,
+            None => None,
+        };
+        Ok::<_, LedgerError>(Tail::new(last, entry.map(Arc::new)))
+    };
+    Ok(statement.query_row([key], |row| Ok(read(row)))??)
+}
+
+/// The `$advanced` entry that has an acquisition, with its payload (I4).
+pub(crate) fn advance_taken(
+    connection: &Connection,
+    (partition, key): (&PartitionId, i64),
+    acquisition: AcquisitionId,
+) -> Result<Option<(Entry, AdvanceRecord)>, Trouble> {
+    let mut statement = connection.prepare_cached(statement::ADVANCE_TAKEN)?;
+    let mut rows = statement.query(params![key, acquisition.as_uuid().as_bytes()])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    let mut fields = Fields::of(row);
+    let position = fields.position().map_err(|bad| bad.at(Some(partition), None))?;
+    let unreadable = |bad: Unreadable| bad.at(Some(partition), Some(position));
+    let entry = fields.entry(position).map_err(unreadable)?;
+    let payload = Json::stored(fields.text().map_err(unreadable)?);
+    let kind = EventKind::stored(OwnEvent::ADVANCED).map_err(LedgerError::Invalid)?;
+    match (entry, OwnEvent::read(&kind, &payload)) {
+        (Some(entry), Ok(Some(OwnEvent::Advanced(record)))) => Ok(Some((entry, record))),
+        _ => Err(LedgerError::corrupt(Some(partition), Some(position), "an `$advanced` event can not be read").into()),
+    }
+}
+
 /// The tenure of a generation that another has followed (R3).
 pub(crate) fn past(
     connection: &Connection,
-    (partition, key): (&PartitionId, i64),
+    (partition, found): (&PartitionId, &Found),
     generation: Generation,
 ) -> Result<Option<PastTenure>, Trouble> {
     let mut statement = connection.prepare_cached(statement::CLAIMS_FROM)?;
-    let mut rows = statement.query(params![key, generation.get()])?;
+    let mut rows = statement.query(params![found.key, generation.get()])?;
     let Some(row) = rows.next()? else { return Ok(None) };
     let mut fields = Fields::of(row);
     let unreadable = |bad: Unreadable| bad.at(Some(partition), None);
@@ -82,9 +119,8 @@ pub(crate) fn past(
     }
     let holder = fields.holder().map_err(unreadable)?;
     let acquisition = fields.uuid().map_err(unreadable)?;
-    let Some(row) = rows.next()? else { return Ok(None) };
-    let end = TenureEnd::from(&succession(row, partition)?);
-    Ok(Some(PastTenure::new(holder, acquisition, end)))
+    let next = rows.next()?.map(|row| succession(row, partition)).transpose()?;
+    Ok(PastTenure::before((holder, acquisition), next.as_ref(), &found.standing.lease))
 }
 
 fn succession(row: &Row<'_>, partition: &PartitionId) -> Result<Succession, LedgerError> {

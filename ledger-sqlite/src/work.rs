@@ -2,8 +2,8 @@
 
 use ledger_core::decide::{self, Decision, Subject};
 use ledger_core::{
-    Append, Appended, Claim, Claimed, Clock, Ended, Generation, Lease, LedgerId, Note, Observation, PartitionId,
-    Released, Renewal, Ttl,
+    Advance, Advanced, Append, Appended, Claim, Claimed, Clock, Ended, Generation, Lease, LedgerId, Note, Observation,
+    PartitionId, Released, Renewal, Ttl,
 };
 use rusqlite::Connection;
 
@@ -103,7 +103,7 @@ impl Work for Release {
         let partition = &self.lease.partition;
         let past = match view.found {
             Some(found) if self.lease.generation < found.standing.lease.generation => {
-                store::past(view.connection, (partition, found.key), self.lease.generation)?
+                store::past(view.connection, (partition, found), self.lease.generation)?
             }
             _ => None,
         };
@@ -128,6 +128,31 @@ impl Work for EndTenure {
 
     fn decide(&self, view: &View<'_>) -> Result<Decision<Ended>, Trouble> {
         Ok(decide::end_tenure(view.subject(&self.partition), self.observed, &self.reason))
+    }
+}
+
+/// An operator's advance.
+impl Work for Advance {
+    type Answer = Advanced;
+
+    fn partition(&self) -> &PartitionId {
+        &self.partition
+    }
+
+    fn decide(&self, view: &View<'_>) -> Result<Decision<Advanced>, Trouble> {
+        let (tail, taken, earlier) = match view.found {
+            Some(found) => {
+                let at = (&self.partition, found.key);
+                (
+                    store::tail(view.connection, at)?,
+                    store::advance_taken(view.connection, at, self.acquisition)?,
+                    store::entry_by_id(view.connection, at, self.acquisition.into())?,
+                )
+            }
+            None => Default::default(),
+        };
+        let taken = taken.as_ref().map(|(entry, record)| (entry, record));
+        Ok(decide::advance(view.subject(&self.partition), &tail, taken, earlier.as_deref(), self))
     }
 }
 

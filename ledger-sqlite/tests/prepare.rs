@@ -8,7 +8,8 @@ use common::Place;
 use ledger_sqlite::SqliteLedger;
 
 /// The columns of each statement; none where it returns no rows. Written down here by hand.
-const COLUMNS: [(&str, &str); 21] = [
+const COLUMNS: [(&str, &str); 23] = [
+    ("advance_taken", "position entry_id first generation holder acquisition recorded_at content chain payload"),
     ("claims_from", "position generation holder acquisition payload"),
     ("count_record", "count"),
     ("entry_at", "position entry_id first generation holder acquisition recorded_at content chain"),
@@ -42,6 +43,11 @@ const COLUMNS: [(&str, &str); 21] = [
         "standing",
         "partition generation holder acquisition ttl expires_at vacancy vacancy_reason renewals recorded_at head chain \
          position entry_id first generation holder acquisition recorded_at content chain",
+    ),
+    (
+        "tail",
+        "last position entry_id first generation holder \
+         acquisition recorded_at content chain",
     ),
     ("update_partition", ""),
 ];

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use heard::Heard;
 use ledger_core::{
-    Append, Claim, EventKind, FencedLedger, Holder, Json, Lease, LedgerError, NewEvent, Note, Observation, PageSize,
-    PartitionId, Position, Ttl,
+    Advance, Append, Claim, EventKind, FencedLedger, Holder, Json, Lease, LedgerError, NewEvent, Note, Observation,
+    PageSize, PartitionId, Position, Ttl,
 };
 use ledger_sqlite::SqliteLedger;
 
@@ -48,6 +48,8 @@ async fn spans_have_stable_names_and_nothing_tells_a_payload() {
     let next = claim(&ledger, "b").await;
     let reason = Note::new("a test").expect("a note");
     ledger.end_tenure(&next.partition, Observation::of(&next), &reason).await.expect("ended");
+    let step = Advance::new(next.partition, next.holder, None, reason);
+    ledger.advance(&step).await.expect("advanced");
     ledger.partitions(None, PageSize::MAX).await.expect("read");
     ledger.rejections(None, None, PageSize::MAX).await.expect("read");
     ledger.close().await;

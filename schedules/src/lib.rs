@@ -4,6 +4,8 @@
 //! Both take their locks from a module `sync` of their crate. There it is the standard library's; here it is shuttle's.
 //! So what is shipped has no switch for this, and what is tested are the very files.
 
+#[path = "../../ledger-memory/src/copy.rs"]
+mod copy;
 #[path = "../../ledger-memory/src/evidence.rs"]
 mod evidence;
 #[path = "../../ledger-core/src/keeper/mod.rs"]
@@ -18,6 +20,7 @@ mod sync {
     pub(crate) use shuttle::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 }
 
+pub use copy::MemoryCopy;
 pub use ledger::MemoryLedger;
 // The keeper's sources name the core's types as its own crate's.
 pub use ledger_core::*;

@@ -39,6 +39,7 @@ pub(super) async fn hnd02_tells_who_was_before_and_why_that_ended(cx: Context) -
             Basis::Released => "released",
             Basis::Expired { .. } => "expired",
             Basis::Ended { .. } => "ended",
+            Basis::Advanced { .. } => "advanced",
             Basis::First => "first",
         };
         equal("the basis", basis, how)?;

@@ -336,6 +336,38 @@ macro_rules! for_each_case {
                 int07_lease_rewound_behind_its_release_is_diverged [tamper] ["G4" "R3"]
                     "generation, holder and acquisition still agree, so a released tenure writes again";
             }
+            rollback {
+                rbk01_advance_goes_on_above_every_generation [] ["I4" "G1" "C5" "J1" "J2" "R3"]
+                    "the row is set by hand, and the log, or an old lease, does not know";
+                rbk02_advance_is_safe_to_retry [] ["I4" "C4" "J1"]
+                    "a lost reply makes an operator take a second step, over who has claimed meanwhile";
+                rbk03_advance_creates_what_this_copy_never_had [] ["I4" "G1"]
+                    "a partition that was first claimed after the copy begins again at 1";
+                rbk04_no_generation_above_the_ceiling [] ["I4" "G1"]
+                    "the number wraps, or the refused step leaves a partition behind";
+                rbk05_advance_ends_what_has_diverged [tamper] ["I4" "G4" "I2"]
+                    "the log goes on from what the edited row says, or the step is itself refused";
+                rbk06_handover_tells_of_the_advance [] ["I4" "H1" "H3" "C5"]
+                    "the step stands between, and the real predecessor is forgotten with its rejections";
+            }
+            witness {
+                wit01_store_behind_its_mark_is_not_claimed [snapshot] ["I3"]
+                    "a restored copy looks like a store to which less was written, and generations are granted again";
+                wit02_other_history_is_told_apart [snapshot] ["I3" "I2"]
+                    "positions are compared, and the copy has gone on past the mark";
+                wit03_holder_notices_at_its_next_answer [snapshot] ["I3" "R2"]
+                    "the answer fits the question, and nobody asks whether it fits what was answered before";
+                wit04_advance_lets_every_witness_go_on [snapshot] ["I4" "I5" "I3" "G1"]
+                    "each process has a mark of its own, to be edited by hand on each machine";
+                wit05_marks_in_a_ledger_never_go_back [] ["I5"]
+                    "the last who writes wins, and a slow one takes the mark back";
+                wit06_witness_that_fails_stops_its_holder [] ["I5"]
+                    "no mark can be read, so there is none, so there is nothing to compare";
+                wit07_answers_are_marked_before_they_are_given [] ["I5" "R2"]
+                    "marks are kept in the background, and the crash comes before them";
+                wit08_keeper_stops_over_a_store_that_went_back [snapshot] ["I3" "K3"]
+                    "the keeper takes it for one more failure, and renews until its time is over";
+            }
             requests {
                 req01_is_recorded_before_it_is_sent [] ["Q1" "Q2"]
                     "it is sent, and then recorded: a crash between the two forgets it";

@@ -20,8 +20,10 @@ mod release;
 mod renewal;
 mod requests;
 mod restart;
+mod rollback;
 mod stale_write;
 mod takeover;
+mod witness;
 
 use crate::Case;
 
@@ -48,7 +50,6 @@ pub const UNTESTED: &[(&str, &str)] = &[
     ("E5", "a demand on the documentation"),
     ("U1", "what an error proves shows only where the engine fails: the backend's own fault tests"),
     ("U4", "retries within the library show only where the engine fails: the backend's own fault tests"),
-    ("I3", "not yet in force"),
     ("K1", "trust is measured without a store: scenarios of `ledger-core` in virtual time"),
     ("K5", "as K1"),
     ("K6", "as K1, and a process that is stopped, in `ledger-memory/tests`"),
@@ -65,8 +66,8 @@ mod prelude {
     pub(super) use std::time::Duration;
 
     pub(super) use ledger_core::{
-        AcquisitionId, Append, AppendId, Basis, Claim, Claimed, Ended, Entry, Event, EventKind, Expected, Fate,
-        FencedLedger, FencedLedgerExt, Generation, Holder, Json, Lease, LedgerError, NewEvent, Note, Observation,
+        AcquisitionId, Advance, Append, AppendId, Basis, Claim, Claimed, Ended, Entry, Event, EventKind, Expected,
+        Fate, FencedLedger, FencedLedgerExt, Generation, Holder, Json, Lease, LedgerError, NewEvent, Note, Observation,
         Operation, OwnEvent, PageSize, PartitionId, Position, Reason, RecordState, Released, Succession, Timestamp,
         Ttl, Vacancy,
     };

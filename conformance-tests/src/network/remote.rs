@@ -5,9 +5,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use ledger_core::{
-    Append, AppendId, Appended, Claim, Claimed, Description, Ended, Failure, FailureKind, Fate, FencedLedger,
-    Generation, Lease, LedgerError, Note, Observation, Page, PageSize, PartitionId, PartitionPage, PartitionState,
-    Position, RecordPage, RecordSlot, Released, Renewal, Result, Ttl,
+    Advance, Advanced, Append, AppendId, Appended, Claim, Claimed, Description, Ended, Failure, FailureKind, Fate,
+    FencedLedger, Generation, Lease, LedgerError, Note, Observation, Page, PageSize, PartitionId, PartitionPage,
+    PartitionState, Position, RecordPage, RecordSlot, Released, Renewal, Result, Ttl,
 };
 
 use super::executor::{Slot, State};
@@ -167,6 +167,15 @@ impl FencedLedger for SimRemote {
             Box::pin(async move { ledger.end_tenure(&partition, observed, &reason).await })
         };
         self.send(6, Arc::new(call), Arc::new(|_, _| Ok(0)), true).await
+    }
+
+    async fn advance(&self, advance: &Advance) -> Result<Advanced> {
+        let advance = advance.clone();
+        let call = move |ledger: Arc<dyn FencedLedger>| -> BoxFuture<'static, _> {
+            let advance = advance.clone();
+            Box::pin(async move { ledger.advance(&advance).await })
+        };
+        self.send(13, Arc::new(call), Arc::new(|_, _| Ok(0)), true).await
     }
 
     async fn append(&self, lease: &Lease, append: &Append) -> Result<Appended> {

@@ -137,6 +137,7 @@ impl RequestBook for BrokenBook {
                 let previous = told.succession.previous.as_ref().map(|previous| previous.generation);
                 told.open.retain(|request| Some(request.generation()) == previous);
             }
+            Some(Bug::AdvancesNotToldInHandover) => told.advances.clear(),
             Some(Bug::HandoverNamesNoBasis) => told.succession.basis = ledger_core::Basis::Released,
             Some(Bug::RejectionsOfAnybody) => {
                 let page = self.ledger.rejections(Some(partition), None, PageSize::MAX).await?;

@@ -2,8 +2,8 @@
 
 use ledger_core::decide::Decision;
 use ledger_core::{
-    Basis, Claim, Claimed, EventKind, Generation, Json, Lease, NewEvent, OwnEvent, Renewal, Standing, Timestamp, Ttl,
-    Vacancy,
+    Advanced, Basis, Claim, Claimed, EventKind, Generation, Json, Judged, Lease, Mark, NewEvent, OwnEvent, Position,
+    Renewal, Standing, Timestamp, Ttl, Vacancy,
 };
 use std::sync::Arc;
 
@@ -103,6 +103,20 @@ pub(crate) enum Bug {
     HandoverAsOfNow,
     OnlyThePredecessorsRequests,
     RejectionsOfAnybody,
+    AdvanceNotLookedUp,
+    AdvanceUnderAnyId,
+    AdvanceAboveTheStoredAlone,
+    AdvanceOfTheRowAlone,
+    AdvanceKeepsTheTenure,
+    AdvanceWraps,
+    AdvanceFromTheRow,
+    AdvancesNotToldInHandover,
+    WitnessNotAsked,
+    PositionsComparedAlone,
+    AcknowledgedForgotten,
+    AdvanceLiftsNoMark,
+    MarksGoBack,
+    WitnessFailsOpen,
 }
 
 /// A call that is judged.
@@ -113,13 +127,14 @@ pub(crate) enum Call<'a> {
     Release(&'a Lease),
     Claim(&'a Claim),
     EndTenure,
+    Advance,
 }
 
 impl<'a> Call<'a> {
     pub(crate) fn lease(self) -> Option<&'a Lease> {
         match self {
             Self::Append(lease) | Self::Renew(lease) | Self::Release(lease) => Some(lease),
-            Self::Claim(_) | Self::EndTenure => None,
+            Self::Claim(_) | Self::EndTenure | Self::Advance => None,
         }
     }
 }
@@ -222,6 +237,45 @@ impl Bug {
         }
         if let Some((entry, _)) = &mut decision.write.entry {
             Arc::make_mut(entry).generation = again;
+        }
+    }
+
+    /// Advances otherwise than the contract says.
+    pub(crate) fn advanced(self, decision: &mut Decision<Advanced>, standing: Option<&Standing>) {
+        match (self, &mut decision.answer) {
+            // As if the row were set by hand.
+            (Self::AdvanceOfTheRowAlone, Ok(_)) if standing.is_some() => decision.write.entry = None,
+            (Self::AdvanceKeepsTheTenure, Ok(_)) => {
+                if let (Some(lease), Some(standing)) = (&mut decision.write.lease, standing) {
+                    lease.vacancy = None;
+                    lease.expires_at = standing.lease.expires_at;
+                }
+            }
+            (Self::AdvanceFromTheRow, Ok(answer)) => {
+                if let (Some((entry, _)), Some(standing)) = (&mut decision.write.entry, standing) {
+                    let next = standing.lease.head.max(standing.head()).next().unwrap_or(Position::MAX);
+                    let entry = Arc::make_mut(entry);
+                    (entry.first, entry.last, answer.position) = (next, next, next);
+                }
+            }
+            (Self::AdvanceWraps, answer @ Err(_)) => {
+                if let Some(standing) = standing {
+                    let mark = Mark::new(Generation::FIRST, standing.head(), standing.chain());
+                    *answer = Ok(Advanced::new(
+                        mark,
+                        false,
+                        Judged::new(Timestamp::from_micros(0), standing.revision(), false),
+                    ));
+                } else {
+                    let mark = Mark::new(Generation::FIRST, Position::FIRST, ledger_core::Digest::new([0; 32]));
+                    *answer = Ok(Advanced::new(
+                        mark,
+                        false,
+                        Judged::new(Timestamp::from_micros(0), Default::default(), false),
+                    ));
+                }
+            }
+            _ => {}
         }
     }
 

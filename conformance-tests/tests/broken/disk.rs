@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ledger_core::{
-    AppendId, Entry, Event, Generation, LedgerId, ManualClock, NewEvent, OwnEvent, PartitionId, PastTenure, Position,
-    Standing, TenureEnd, Vacancy,
+    AcquisitionId, AdvanceRecord, AppendId, Entry, Event, Generation, LedgerId, ManualClock, NewEvent, OwnEvent,
+    PartitionId, PastTenure, Position, Standing, Vacancy,
 };
 
 use crate::bugs::Bug;
@@ -22,7 +22,7 @@ pub(crate) struct Disk {
     state: Mutex<State>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct State {
     pub(crate) parts: BTreeMap<PartitionId, Part>,
     /// Names that were only asked for, where a bug lists them.
@@ -48,13 +48,20 @@ impl Part {
     pub(crate) fn past(&self, generation: Generation) -> Option<PastTenure> {
         let mut claims = self.log.iter().filter(|(_, events)| events[0].kind.as_str() == OwnEvent::CLAIMED);
         let (entry, _) = claims.by_ref().find(|(entry, _)| entry.generation == generation)?;
-        let (_, next) = claims.next()?;
-        match OwnEvent::read(&next[0].kind, &next[0].payload) {
-            Ok(Some(OwnEvent::Claimed(succession))) => {
-                Some(PastTenure::new(entry.holder.clone(), entry.acquisition, TenureEnd::from(&succession)))
-            }
+        let next = claims.next().and_then(|(_, next)| match OwnEvent::read(&next[0].kind, &next[0].payload) {
+            Ok(Some(OwnEvent::Claimed(succession))) => Some(succession),
             _ => None,
-        }
+        });
+        PastTenure::before((entry.holder.clone(), entry.acquisition), next.as_ref(), &self.standing.lease)
+    }
+
+    pub(crate) fn advance(&self, acquisition: AcquisitionId) -> Option<(Arc<Entry>, AdvanceRecord)> {
+        self.log.iter().filter(|(entry, _)| entry.acquisition == acquisition).find_map(|(entry, events)| {
+            match OwnEvent::read(&events[0].kind, &events[0].payload) {
+                Ok(Some(OwnEvent::Advanced(record))) => Some((entry.clone(), record)),
+                _ => None,
+            }
+        })
     }
 
     pub(crate) fn events(&self) -> Vec<Event> {

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use conformance_tests::{ClockControl, Edit, Harness, HarnessError, HookError, Hooked, LockGuard, Storage};
-use ledger_core::{Entry, EventKind, FencedLedger, Json, NewEvent, PartitionId, Position, RequestBook};
+use conformance_tests::{ClockControl, Edit, Harness, HarnessError, HookError, Hooked, LockGuard, Storage, StoreCopy};
+use ledger_core::{Entry, EventKind, FencedLedger, Json, NewEvent, PartitionId, Position, RequestBook, Witness};
 
 use crate::book::BrokenBook;
 use crate::bugs::Bug;
-use crate::disk::{Disk, Part};
+use crate::disk::{Disk, Part, State};
 use crate::reference::Reference;
+use crate::witness::{self, BrokenWitness};
 
 /// Provides references that all have the same bug, or none.
 pub(crate) struct ReferenceHarness {
@@ -35,6 +36,14 @@ impl Storage for OnDisk {
         Arc::new(BrokenBook { ledger, bug: self.0.bug })
     }
 
+    fn witness(&self, marks: Arc<dyn FencedLedger>) -> Arc<dyn Witness> {
+        witness::in_ledger(self.0.bug, marks)
+    }
+
+    fn witnessed(&self, ledger: Arc<dyn FencedLedger>, witness: Arc<dyn Witness>) -> Arc<dyn FencedLedger> {
+        BrokenWitness::compare(self.0.bug, ledger, witness)
+    }
+
     fn clock(&self) -> Option<&dyn ClockControl> {
         Some(&self.0.clock)
     }
@@ -56,6 +65,21 @@ impl Storage for OnDisk {
             Some(part) => apply(part, edit),
             None => Err(HookError::Failed("nobody claimed the partition".into())),
         }
+    }
+
+    async fn snapshot(&self) -> Hooked<Box<dyn StoreCopy>> {
+        let state = self.0.state().clone();
+        Ok(Box::new(Copied(self.0.clone(), state)))
+    }
+}
+
+struct Copied(Arc<Disk>, State);
+
+#[async_trait]
+impl StoreCopy for Copied {
+    async fn restore(&self) -> Result<(), HarnessError> {
+        *self.0.state() = self.1.clone();
+        Ok(())
     }
 }
 
@@ -84,7 +108,10 @@ fn apply(part: &mut Part, edit: &Edit) -> Hooked<()> {
         }
         Edit::RecordedAt { position, time } => edit_entry(part, *position, |entry| entry.recorded_at = *time),
         Edit::Holder { position, holder } => edit_entry(part, *position, |entry| entry.holder = holder.clone()),
-        Edit::Remove { position } => part.log.retain(|(entry, _)| entry.first != *position),
+        Edit::Remove { position } => {
+            part.log.retain(|(entry, _)| entry.first != *position);
+            part.standing.tip = part.log.last().map(|(entry, _)| entry.clone());
+        }
         Edit::Swap { one, other } => {
             let event = |position: Position| part.log.iter().find(|(entry, _)| entry.first == position);
             let (Some((_, first)), Some((_, second))) = (event(*one), event(*other)) else {

@@ -6,6 +6,7 @@ mod disk;
 mod harness;
 mod records;
 mod reference;
+mod witness;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -234,6 +235,43 @@ const ALL: &[Broken] = &[
         "kep08_pool_loses_one_and_keeps_the_others",
         "the generation of a first claim",
         "reading",
+    ),
+    broken(
+        Bug::AdvanceAboveTheStoredAlone,
+        "rbk01_advance_goes_on_above_every_generation",
+        "the generation: Generation(42)",
+        "takeover",
+    ),
+    broken(Bug::AdvanceKeepsTheTenure, "rbk01_advance_goes_on_above_every_generation", "why it is vacant", "takeover"),
+    broken(
+        Bug::AdvanceOfTheRowAlone,
+        "rbk01_advance_goes_on_above_every_generation",
+        "`$advanced` event stands",
+        "takeover",
+    ),
+    broken(Bug::AdvanceNotLookedUp, "rbk02_advance_is_safe_to_retry", "is answered as before", "takeover"),
+    broken(Bug::AdvanceUnderAnyId, "rbk02_advance_is_safe_to_retry", "refused as AcquisitionSpent", "takeover"),
+    broken(
+        Bug::AdvanceAboveTheStoredAlone,
+        "rbk03_advance_creates_what_this_copy_never_had",
+        "the generation: Generation(10)",
+        "takeover",
+    ),
+    broken(Bug::AdvanceWraps, "rbk04_no_generation_above_the_ceiling", "GenerationExhausted", "takeover"),
+    broken(Bug::AdvanceFromTheRow, "rbk05_advance_ends_what_has_diverged", "generation and position", "takeover"),
+    broken(Bug::AdvancesNotToldInHandover, "rbk06_handover_tells_of_the_advance", "the advances", "requests"),
+    broken(Bug::WitnessNotAsked, "wit01_store_behind_its_mark_is_not_claimed", "RolledBack", "takeover"),
+    broken(Bug::PositionsComparedAlone, "wit02_other_history_is_told_apart", "RolledBack", "takeover"),
+    broken(Bug::AcknowledgedForgotten, "wit03_holder_notices_at_its_next_answer", "RolledBack", "takeover"),
+    broken(Bug::AdvanceLiftsNoMark, "wit04_advance_lets_every_witness_go_on", "", "takeover"),
+    broken(Bug::MarksGoBack, "wit05_marks_in_a_ledger_never_go_back", "an earlier position", "takeover"),
+    broken(Bug::WitnessFailsOpen, "wit06_witness_that_fails_stops_its_holder", "is NotWritten", "takeover"),
+    broken(Bug::AcknowledgedForgotten, "wit07_answers_are_marked_before_they_are_given", "at a renewal", "takeover"),
+    broken(
+        Bug::AcknowledgedForgotten,
+        "wit08_keeper_stops_over_a_store_that_went_back",
+        "tells that the store went back",
+        "takeover",
     ),
 ];
 

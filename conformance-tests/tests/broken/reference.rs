@@ -8,10 +8,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use ledger_core::decide::{self, Decision, Subject, Write};
 use ledger_core::{
-    Append, AppendId, Appended, Claim, Claimed, Clock, Description, Durability, Ended, Entry, Event, Failure,
-    FailureKind, Fate, FencedLedger, Generation, Lease, LedgerError, LedgerId, Note, Observation, Page, PageSize,
-    PartitionId, PartitionPage, PartitionState, Position, RecordPage, RecordSlot, Rejection, Released, Renewal, Result,
-    Standing, Ttl, judge,
+    Advance, Advanced, Append, AppendId, Appended, Claim, Claimed, Clock, Description, Durability, Ended, Entry, Event,
+    Failure, FailureKind, Fate, FencedLedger, Generation, Lease, LedgerError, LedgerId, Note, Observation, Page,
+    PageSize, PartitionId, PartitionPage, PartitionState, Position, RecordPage, RecordSlot, Rejection, Released,
+    Renewal, Result, Standing, Tail, Ttl, judge,
 };
 
 use crate::bugs::{Bug, Call};
@@ -365,6 +365,28 @@ impl FencedLedger for Reference {
             decide::end_tenure(subject, observed, reason)
         };
         self.judged(partition, Call::EndTenure, decide).await
+    }
+
+    async fn advance(&self, advance: &Advance) -> Result<Advanced> {
+        let bug = self.disk.bug;
+        let decide = |subject: Subject<'_>, part: Option<&Part>| {
+            let taken = part.and_then(|part| part.advance(advance.acquisition));
+            let taken = taken.as_ref().map(|(entry, record)| (entry.as_ref(), record));
+            let taken = taken.filter(|_| bug != Some(Bug::AdvanceNotLookedUp));
+            let earlier = part.and_then(|part| part.entry(advance.acquisition.into())).map(Arc::as_ref);
+            let earlier = earlier.filter(|_| bug != Some(Bug::AdvanceUnderAnyId));
+            let mut advance = advance.clone();
+            if bug == Some(Bug::AdvanceAboveTheStoredAlone) {
+                advance.above = None;
+            }
+            let tail = Tail::of(subject.standing);
+            let mut decision = decide::advance(subject, &tail, taken, earlier, &advance);
+            if let Some(bug) = bug {
+                bug.advanced(&mut decision, subject.standing);
+            }
+            decision
+        };
+        self.judged(&advance.partition, Call::Advance, decide).await
     }
 
     async fn append(&self, lease: &Lease, append: &Append) -> Result<Appended> {

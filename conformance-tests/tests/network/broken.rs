@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use ledger_core::{
-    Append, AppendId, Appended, Claim, Claimed, Description, Ended, Entry, Fate, FencedLedger, Generation, Lease,
-    LedgerError, Note, Observation, Page, PageSize, PartitionId, PartitionPage, PartitionState, Position, Reason,
-    RecordPage, RecordSlot, Released, Renewal, Result, Ttl,
+    Advance, Advanced, Append, AppendId, Appended, Claim, Claimed, Description, Ended, Entry, Fate, FencedLedger,
+    Generation, Lease, LedgerError, Note, Observation, Page, PageSize, PartitionId, PartitionPage, PartitionState,
+    Position, Reason, RecordPage, RecordSlot, Released, Renewal, Result, Ttl,
 };
 
 /// A bug of a ledger that a simulation must find.
@@ -87,6 +87,10 @@ impl FencedLedger for Broken {
 
     async fn end_tenure(&self, partition: &PartitionId, observed: Observation, reason: &Note) -> Result<Ended> {
         self.ledger.end_tenure(partition, observed, reason).await
+    }
+
+    async fn advance(&self, advance: &Advance) -> Result<Advanced> {
+        self.ledger.advance(advance).await
     }
 
     async fn append(&self, lease: &Lease, append: &Append) -> Result<Appended> {

@@ -33,7 +33,7 @@ pub struct Counts {
     pub lost_expired: u64,
     /// Losses: [`Unrenewed`](Loss::Unrenewed).
     pub lost_unrenewed: u64,
-    /// Losses: [`WentBack`](Loss::WentBack).
+    /// Losses: [`WentBack`](Loss::WentBack) and [`RolledBack`](Loss::RolledBack).
     pub lost_went_back: u64,
     /// Losses: [`Unkept`](Loss::Unkept).
     pub lost_unkept: u64,
@@ -56,7 +56,7 @@ impl Counts {
             Loss::Refused(_) => &mut self.lost_refused,
             Loss::Expired => &mut self.lost_expired,
             Loss::Unrenewed(_) => &mut self.lost_unrenewed,
-            Loss::WentBack { .. } => &mut self.lost_went_back,
+            Loss::WentBack { .. } | Loss::RolledBack(_) => &mut self.lost_went_back,
             Loss::Unkept => &mut self.lost_unkept,
         };
         *count += 1;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{Digest, LedgerError, Position, Rejection, Released};
+use crate::{Digest, LedgerError, Position, Rejection, Released, RolledBack};
 
 /// How the trust of a writer ended. It ends once, and the first end stays.
 #[derive(Clone, Debug)]
@@ -35,18 +35,22 @@ pub enum Loss {
         /// Position and chain value of its newest entry now.
         head: (Position, Digest),
     },
+    /// The ledger compares its store with a witness, and has told that it went back in time (I3).
+    RolledBack(Box<RolledBack>),
     /// The [`Driver`](super::Driver) was dropped: nobody renews or watches the time any more.
     Unkept,
 }
 
 impl Loss {
-    /// The reason in one word, for counters and logs: `refused`, `expired`, `unrenewed`, `went_back`, `unkept`.
+    /// The reason in one word, for counters and logs: `refused`, `expired`, `unrenewed`, `went_back`, `rolled_back`,
+    /// `unkept`.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Refused(_) => "refused",
             Self::Expired => "expired",
             Self::Unrenewed(_) => "unrenewed",
             Self::WentBack { .. } => "went_back",
+            Self::RolledBack(_) => "rolled_back",
             Self::Unkept => "unkept",
         }
     }
@@ -72,6 +76,7 @@ impl std::fmt::Display for Loss {
                 write!(f, "the store had acknowledged position {} and ends at {}", acknowledged.0, head.0)?;
                 if acknowledged.0 <= head.0 { f.write_str(", with other content") } else { Ok(()) }
             }
+            Self::RolledBack(back) => back.fmt(f),
             Self::Unkept => f.write_str("its driver was dropped"),
         }
     }

@@ -75,6 +75,11 @@ pub(super) async fn settle(
                 Some(Err(error @ (LedgerError::Rejected(_) | LedgerError::Invalid(_)))) => {
                     return Err(WriteError::Ledger(error));
                 }
+                // Nothing that is asked of this store proves anything any more.
+                Some(Err(error @ LedgerError::RolledBack(_))) => match unknown {
+                    Some(last) => return Ok(Settled::Undecided { last, tries }),
+                    None => return Err(WriteError::Ledger(error)),
+                },
                 Some(Err(error)) => last = Some(error),
                 None => unknown = Some(no_answer("an append was not answered in its time")),
             }

@@ -178,6 +178,7 @@ impl Tenure {
                 Err(LedgerError::Rejected(rejection)) => {
                     self.end(inner, End::Lost(Loss::Refused(rejection)), now);
                 }
+                Err(LedgerError::RolledBack(back)) => self.end(inner, End::Lost(Loss::RolledBack(back)), now),
                 Err(error) => {
                     self.ground.counters.lock().renewals_failed += 1;
                     tracing::debug!(partition = %inner.lease.partition, %error, "a renewal failed");
@@ -271,6 +272,9 @@ impl Tenure {
                 if is_fencing(rejection.reason) && !bug!(self.ground.terms, RefusalIsNoEnd) =>
             {
                 self.end(inner, End::Lost(Loss::Refused(rejection.clone())), self.ground.clock.now());
+            }
+            Err(LedgerError::RolledBack(back)) => {
+                self.end(inner, End::Lost(Loss::RolledBack(back.clone())), self.ground.clock.now());
             }
             _ => {}
         });

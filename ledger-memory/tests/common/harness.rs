@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use conformance_tests::{ClockControl, Edit, Harness, HarnessError, HookError, Hooked, LockGuard, Storage};
+use conformance_tests::{ClockControl, Edit, Harness, HarnessError, HookError, Hooked, LockGuard, Storage, StoreCopy};
 use ledger_core::{FencedLedger, ManualClock, PartitionId};
-use ledger_memory::MemoryLedger;
+use ledger_memory::{MemoryCopy, MemoryLedger};
 
 /// One ledger on a clock that is moved by hand. A handle is a clone.
 struct Memory {
@@ -43,5 +43,19 @@ impl Storage for Memory {
 
     async fn tamper(&self, _: &PartitionId, _: &Edit) -> Hooked<()> {
         Err(HookError::unsupported("the memory is reachable through the ledger alone"))
+    }
+
+    async fn snapshot(&self) -> Hooked<Box<dyn StoreCopy>> {
+        Ok(Box::new(Copied(self.ledger.clone(), self.ledger.copy())))
+    }
+}
+
+struct Copied(MemoryLedger, MemoryCopy);
+
+#[async_trait]
+impl StoreCopy for Copied {
+    async fn restore(&self) -> Result<(), HarnessError> {
+        self.0.restore(&self.1);
+        Ok(())
     }
 }

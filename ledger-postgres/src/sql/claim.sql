@@ -81,7 +81,8 @@ begin
             || ',"basis":{"kind":' || case
                 when s.generation = 0 then '"first"'
                 when s.vacancy = 'released' then '"released"'
-                when s.vacancy = 'ended' then '"ended","reason":' || to_json(s.vacancy_reason)
+                when s.vacancy in ('ended', 'advanced')
+                    then to_json(s.vacancy) || ',"reason":' || to_json(s.vacancy_reason)
                 else '"expired","expires_at":' || s.expires_at || ',"judged_at":' || judged_at end
             || '},"holder":' || to_json(p_holder) || ',"generation":' || (s.generation + 1) || ',"acquisition":"'
             || p_acquisition || '","ttl":' || p_ttl || ',"expires_at":' || until || ',"at":' || judged_at || '}';

@@ -1,10 +1,11 @@
 //! The conformance suite's view of PostgreSQL: a schema a storage.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use conformance_tests::{ClockControl, Edit, Harness, HarnessError, HookError, Hooked, LockGuard, Storage};
+use conformance_tests::{ClockControl, Edit, Harness, HarnessError, HookError, Hooked, LockGuard, Storage, StoreCopy};
 use ledger_core::{FencedLedger, PartitionId, Timestamp};
 use ledger_postgres::Options;
 use sqlx::{Connection, Executor, PgConnection, PgPool};
@@ -172,6 +173,44 @@ impl Storage for Fresh {
             .execute(&mut self.place.shell().await)
             .await?;
         if done.rows_affected() == 0 { Err(HookError::Failed("nothing was edited".into())) } else { Ok(()) }
+    }
+
+    /// The rows of every table, kept beside them: what a dump of the schema has. `restored.rs` does it with pg_dump.
+    async fn snapshot(&self) -> Hooked<Box<dyn StoreCopy>> {
+        let copy = format!("kept_{}", COPIES.fetch_add(1, Ordering::Relaxed));
+        let list = "select t.tablename::text from pg_tables t where t.schemaname = 'fenced_ledger'
+             and t.tablename not in ('ledger', 'migration', 'test_clock') and t.tablename not like 'kept%'";
+        let tables: Vec<String> =
+            sqlx::query_scalar(self.place.sql(list)).fetch_all(&mut self.place.shell().await).await?;
+        let keep =
+            |table: &String| format!("create table fenced_ledger.{copy}_{table} as table fenced_ledger.{table};");
+        self.place.run(&tables.iter().map(keep).collect::<String>()).await;
+        Ok(Box::new(Copied { place: self.place.clone(), tables, copy }))
+    }
+}
+
+static COPIES: AtomicUsize = AtomicUsize::new(0);
+
+struct Copied {
+    place: Place,
+    tables: Vec<String>,
+    copy: String,
+}
+
+#[async_trait]
+impl StoreCopy for Copied {
+    async fn restore(&self) -> Result<(), HarnessError> {
+        let copy = &self.copy;
+        // Whoever writes just then is waited for, and goes on over the copy afterwards.
+        let lock = |table: &String| format!("lock table fenced_ledger.{table} in access exclusive mode;");
+        let back = |table: &String| {
+            let insert = format!("insert into fenced_ledger.{table} overriding system value");
+            format!("delete from fenced_ledger.{table}; {insert} table fenced_ledger.{copy}_{table};")
+        };
+        let (locks, backs): (String, String) =
+            (self.tables.iter().map(lock).collect(), self.tables.iter().map(back).collect());
+        self.place.run(&format!("begin; {locks} {backs} commit;")).await;
+        Ok(())
     }
 }
 

@@ -11,7 +11,8 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
 /// The names of the spans, as both crates document them.
-pub const SPANS: [&str; 10] = [
+pub const SPANS: [&str; 11] = [
+    "fenced_ledger.advance",
     "fenced_ledger.append",
     "fenced_ledger.claim",
     "fenced_ledger.end_tenure",

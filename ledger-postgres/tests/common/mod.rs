@@ -19,6 +19,7 @@ pub fn server(wanted: Wanted) -> &'static Shared {
 }
 
 /// A fresh schema on a server.
+#[derive(Clone)]
 pub struct Place {
     pub url: String,
     pub schema: Schema,

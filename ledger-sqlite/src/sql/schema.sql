@@ -27,7 +27,7 @@ CREATE TABLE fenced_partition (
     acquisition BLOB NOT NULL,
     ttl INTEGER NOT NULL,
     expires_at INTEGER NOT NULL,
-    -- NULL while the tenure was neither released nor ended; else 'released' or 'ended', the latter with its reason.
+    -- NULL while the tenure was neither released nor ended; else 'released', or 'ended' or 'advanced' with a reason.
     vacancy TEXT,
     vacancy_reason TEXT,
     renewals INTEGER NOT NULL,
@@ -43,7 +43,7 @@ CREATE TABLE fenced_partition (
 CREATE TABLE fenced_log (
     partition INTEGER NOT NULL,
     position INTEGER NOT NULL,
-    -- On the last event of an entry; NULL on the others. `entry_id` is NULL for `$released` and `$ended` too.
+    -- On the last event of an entry; NULL on the others. `entry_id` is NULL for `$released`, `$ended` and `$advanced` too.
     entry_id BLOB,
     first INTEGER,
     generation INTEGER,
@@ -63,8 +63,8 @@ CREATE TABLE fenced_log (
 -- then fall on one page, whatever their partition.
 CREATE UNIQUE INDEX fenced_log_by_id ON fenced_log (entry_id, partition) WHERE entry_id IS NOT NULL;
 
--- The tenures of a partition (R3).
-CREATE INDEX fenced_log_by_claim ON fenced_log (partition, generation) WHERE kind = '$claimed';
+-- The tenures of a partition (R3), and an operator's advances (I4).
+CREATE INDEX fenced_log_by_claim ON fenced_log (partition, generation) WHERE kind = '$claimed' OR kind = '$advanced';
 
 -- What was refused (E1 to E3). `scope` is the partition, or 0 for all that were never claimed; `generation` the
 -- current one, or 0. Slots 1 to 256 are keys, 257 is the overflow record, which has no key. Outside of the chain (E5).

@@ -1,12 +1,13 @@
 //! How the conformance suite gets a ledger in a SQLite file, and what it may do to the file.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use conformance_tests::{ClockControl, Edit, Harness, HarnessError, HookError, Hooked, LockGuard, Storage};
+use conformance_tests::{ClockControl, Edit, Harness, HarnessError, HookError, Hooked, LockGuard, Storage, StoreCopy};
 use ledger_core::{FencedLedger, ManualClock, PartitionId, Position};
 use ledger_sqlite::SqliteLedger;
+use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, params};
 
 #[derive(Clone, Copy)]
@@ -96,6 +97,35 @@ impl Storage for SqliteStorage {
         };
         if changed == 0 { Err(HookError::Failed(format!("{edit:?} met no row").into())) } else { Ok(()) }
     }
+
+    /// SQLite's own backup, and its restore into the file under the handles that have it open.
+    async fn snapshot(&self) -> Hooked<Box<dyn StoreCopy>> {
+        let mut copy = Connection::open_in_memory()?;
+        copy_pages(&self.shell()?, &mut copy)?;
+        Ok(Box::new(Copied { file: self.file(), copy: Mutex::new(copy) }))
+    }
+}
+
+struct Copied {
+    file: PathBuf,
+    copy: Mutex<Connection>,
+}
+
+#[async_trait]
+impl StoreCopy for Copied {
+    async fn restore(&self) -> Result<(), HarnessError> {
+        let copy = self.copy.lock().map_err(|_| "a restore panicked")?;
+        Ok(copy_pages(&copy, &mut Connection::open(&self.file)?)?)
+    }
+}
+
+fn copy_pages(from: &Connection, to: &mut Connection) -> rusqlite::Result<()> {
+    let backup = Backup::new(from, to)?;
+    // All pages in one step, which waits for whoever holds the file's lock.
+    while backup.step(-1)? != StepResult::Done {
+        std::thread::yield_now();
+    }
+    Ok(())
 }
 
 fn set(shell: &Connection, column: &str, key: i64, position: Position, text: &str) -> rusqlite::Result<usize> {

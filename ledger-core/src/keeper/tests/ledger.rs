@@ -11,10 +11,10 @@ use futures_channel::oneshot::{Receiver, Sender, channel};
 use crate::decide::{self, Decision, Subject};
 use crate::keeper::{LocalClock, ManualLocalClock, Moment};
 use crate::{
-    Append, AppendId, Appended, Claim, Claimed, Clock, Description, Ended, Entry, Failure, FailureKind, Fate,
-    FencedLedger, Generation, Lease, LedgerError, LedgerId, ManualClock, Note, Observation, Page, PageSize,
-    PartitionId, PartitionPage, PartitionState, Position, RecordPage, RecordSlot, Released, Renewal, Result, Standing,
-    Ttl, judge,
+    Advance, Advanced, Append, AppendId, Appended, Claim, Claimed, Clock, Description, Ended, Entry, Failure,
+    FailureKind, Fate, FencedLedger, Generation, Lease, LedgerError, LedgerId, ManualClock, Note, Observation, Page,
+    PageSize, PartitionId, PartitionPage, PartitionState, Position, RecordPage, RecordSlot, Released, Renewal, Result,
+    Standing, Ttl, judge,
 };
 
 /// What goes wrong with one call.
@@ -211,6 +211,10 @@ impl FencedLedger for ScriptedLedger {
 
     async fn end_tenure(&self, partition: &PartitionId, observed: Observation, reason: &Note) -> Result<Ended> {
         self.decide(partition, None, |subject, _| decide::end_tenure(subject, observed, reason))
+    }
+
+    async fn advance(&self, _: &Advance) -> Result<Advanced> {
+        unimplemented_here()
     }
 
     async fn append(&self, lease: &Lease, append: &Append) -> Result<Appended> {

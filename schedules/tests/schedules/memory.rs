@@ -1,10 +1,8 @@
 //! The in-memory ledger under schedules of several threads. Each lock is a place where the scheduler may switch.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{StepClock, append, check, claim, holder, names_of, place};
+use crate::common::{StepClock, append, check, claim, holder, names_of, place};
 use schedules::{Append, Claim, Fate, FencedLedger, Lease, MemoryLedger, Observation, PageSize, Position, Reason, Ttl};
 use shuttle::future::block_on;
 use shuttle::thread;

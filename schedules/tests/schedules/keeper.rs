@@ -1,18 +1,16 @@
 //! The keeper under schedules: its driver, its writers and those who wait for its end are tasks of one scheduler.
 
-mod common;
-
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use crate::common::{StepClock, append, check, holder, place};
 use async_trait::async_trait;
-use common::{StepClock, append, check, holder, place};
 use schedules::keeper::{End, Keeper, ManualLocalClock, State, Terms, Wait, Writer};
 use schedules::{
-    Append, AppendId, Appended, Claim, Claimed, Description, Ended, Fate, FencedLedger, Generation, Lease,
-    MemoryLedger, Note, Observation, Page, PageSize, PartitionId, PartitionPage, PartitionState, Position, RecordPage,
-    RecordSlot, Released, Renewal, Result, Ttl,
+    Advance, Advanced, Append, AppendId, Appended, Claim, Claimed, Description, Ended, Fate, FencedLedger, Generation,
+    Lease, MemoryLedger, Note, Observation, Page, PageSize, PartitionId, PartitionPage, PartitionState, Position,
+    RecordPage, RecordSlot, Released, Renewal, Result, Ttl,
 };
 use shuttle::future::{block_on, spawn};
 use shuttle::sync::Mutex;
@@ -176,6 +174,10 @@ impl FencedLedger for Seen {
 
     async fn end_tenure(&self, partition: &PartitionId, observed: Observation, reason: &Note) -> Result<Ended> {
         self.ledger.end_tenure(partition, observed, reason).await
+    }
+
+    async fn advance(&self, advance: &Advance) -> Result<Advanced> {
+        self.ledger.advance(advance).await
     }
 
     async fn append(&self, lease: &Lease, append: &Append) -> Result<Appended> {

@@ -1,0 +1,18 @@
+//! Copies of a ledger, to go back to.
+
+use std::collections::BTreeMap;
+
+use ledger_core::PartitionId;
+
+use crate::evidence::Evidence;
+use crate::partition::Partition;
+
+/// A ledger as it stood when [`MemoryLedger::copy`](crate::MemoryLedger::copy) was called.
+///
+/// With [`MemoryLedger::restore`](crate::MemoryLedger::restore) it is to a test what a backup is to a store on disk: a way
+/// to see what your code does when its store goes back in time (I3).
+#[derive(Clone, Debug)]
+pub struct MemoryCopy {
+    pub(crate) partitions: BTreeMap<PartitionId, Partition>,
+    pub(crate) never_claimed: Evidence,
+}
