@@ -5,6 +5,8 @@
 //!
 //! `… -- postgres` and `… -- postgres-costs`: the same on a real PostgreSQL server, and what each append costs there.
 //!
+//! `… -- takeover`: how long a partition is without a holder when one dies, and how soon one that was stopped knows.
+//!
 //! Contestants take turns, round by round, so that a slow minute of the machine meets all of them. What counts is the
 //! ratio to the plain contestant of the same run.
 
@@ -14,6 +16,7 @@ mod postgres;
 mod postgres_many;
 mod report;
 mod sqlite;
+mod takeover;
 mod zombie;
 
 use std::path::PathBuf;
@@ -51,11 +54,16 @@ enum Benchmark {
     PostgresMany,
     /// A holder's latency beside a process of stale writes.
     Zombie,
+    /// From a holder's death until its partitions are held again, and from its SIGCONT until it knows.
+    Takeover(takeover::Arguments),
     #[command(flatten)]
     Server(postgres::Benchmark),
     /// What `zombie` starts beside the holder.
     #[command(hide = true)]
     Hammer(zombie::Hammer),
+    /// What `takeover` starts, kills and stops.
+    #[command(hide = true)]
+    Hold(takeover::Hold),
 }
 
 /// How a benchmark is to run.
@@ -81,15 +89,18 @@ async fn run(arguments: Arguments) -> Result<()> {
     let folder = arguments.folder.unwrap_or_else(|| PathBuf::from("target/benchmarks"));
     std::fs::create_dir_all(&folder)?;
     let plan = Plan { rounds: arguments.rounds, time: std::time::Duration::from_millis(arguments.millis), folder };
+    let json = arguments.json;
     let report = match arguments.benchmark {
         Benchmark::Sqlite => sqlite::run(&plan).await?,
         Benchmark::PostgresMany => postgres_many::run(&plan).await?,
         Benchmark::Zombie => zombie::run(&plan).await?,
-        Benchmark::Server(benchmark) => return benchmark.run(&plan, arguments.json).await,
+        Benchmark::Server(benchmark) => return benchmark.run(&plan, json).await,
+        Benchmark::Takeover(arguments) => return takeover::run(&plan, &arguments, json).await,
         Benchmark::Hammer(hammer) => return hammer.run().await,
+        Benchmark::Hold(hold) => return hold.run().await,
     };
     println!("{report}");
-    if let Some(file) = arguments.json {
+    if let Some(file) = json {
         std::fs::write(file, serde_json::to_string_pretty(&report)?)?;
     }
     Ok(())

@@ -73,6 +73,12 @@ impl Append {
         self
     }
 
+    /// The same append without an expectation of the head.
+    pub(crate) fn expecting_any(mut self) -> Self {
+        self.expected = Expected::Any;
+        self
+    }
+
     /// The same append, with what is to be kept of it if it is refused (E1).
     #[must_use]
     pub fn remarking(mut self, remark: Remark) -> Self {

@@ -6,7 +6,8 @@
 //! unexpired lease. A stale write changes nothing, the refusal is a typed value, and the store keeps a record of it.
 //!
 //! This crate has the [contract], the [`FencedLedger`] trait with its types, the [judgement](mod@judge), and the
-//! [hash chain](chain), and a [keeper] that renews leases and stops early. Pick a backend crate for a store, or write one and run `conformance-tests` on it.
+//! [hash chain](chain), and a [keeper] that renews leases and stops early; a [shadow] tries all that beside a system that
+//! runs. Pick a backend crate for a store, or write one and run `conformance-tests` on it.
 //!
 //! ```
 //! use ledger_core::{Append, FencedLedger, FencedLedgerExt, Holder, NewEvent, PartitionId, Reason, Ttl};
@@ -58,6 +59,7 @@ mod record;
 mod rejection;
 mod remark;
 mod request;
+pub mod shadow;
 mod state;
 mod sync;
 mod time;

@@ -4,6 +4,14 @@
 //! Both take their locks from a module `sync` of their crate. There it is the standard library's; here it is shuttle's.
 //! So what is shipped has no switch for this, and what is tested are the very files.
 
+#![allow(
+    dead_code,
+    hidden_glob_reexports,
+    unreachable_pub,
+    unused_imports,
+    reason = "sources of other crates, of which a part is used here; their own builds look at that"
+)]
+
 #[path = "../../ledger-memory/src/copy.rs"]
 mod copy;
 #[path = "../../ledger-memory/src/evidence.rs"]
@@ -12,8 +20,15 @@ mod evidence;
 pub mod keeper;
 #[path = "../../ledger-memory/src/ledger.rs"]
 mod ledger;
+#[path = "../../ledger-core/src/shadow/mark.rs"]
+mod mark;
 #[path = "../../ledger-memory/src/partition.rs"]
 mod partition;
+
+/// What the keeper takes of it.
+mod shadow {
+    pub(crate) use super::mark;
+}
 
 /// The locks of shuttle in place of the standard library's.
 mod sync {

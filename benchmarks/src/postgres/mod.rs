@@ -53,7 +53,7 @@ impl Benchmark {
 }
 
 /// Starts the server in the plan's folder. Its settings are PostgreSQL's own.
-fn start(plan: &Plan, arguments: &Arguments) -> Result<Server> {
+pub(crate) fn start(plan: &Plan, arguments: &Arguments) -> Result<Server> {
     // Started by root, the server runs as another user, who must be able to make its folder there.
     let folder = std::fs::canonicalize(&plan.folder)?;
     std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o1777))?;

@@ -406,6 +406,22 @@ macro_rules! for_each_case {
                 hnd05_shows_what_the_predecessor_tried_since [] ["H3" "Q6"]
                     "the rejections of others, or of the tenure while it lasted, are shown too";
             }
+            shadow {
+                shd01_bears_its_mark_in_the_log [] ["W1" "W3"]
+                    "a trial that looks like the real thing in the log";
+                shd02_stale_write_is_recorded_by_the_store [] ["W3" "E1" "E3"]
+                    "the shadow judges by itself, and nothing durable shows what would have been refused";
+                shd03_write_beside_a_holder_is_recorded_by_the_store [] ["W4" "E1"]
+                    "who never held the partition is not sent to the store at all, so nothing shows that there were two";
+                shd04_claims_anew_where_it_is_free [] ["W5"]
+                    "after one refusal a shadow is refused for ever, or it takes the partition before it was refused";
+                shd05_gives_way_to_who_enforces_and_stays_away [] ["W5" "W7" "C3"]
+                    "a trial that is still on keeps the partition from the first writer that enforces";
+                shd06_each_append_is_counted_once_on_a_bad_line [] ["W2" "A4"]
+                    "what got no answer is counted twice, or forgotten";
+                shd07_report_sums_up_what_the_store_has [] ["W6"]
+                    "the report is what the processes remember of it";
+            }
         }
     };
 }

@@ -113,8 +113,8 @@ impl SimNetwork {
         self.lock().figures.trace
     }
 
-    /// Ends all tasks and drops what is still under way.
-    pub(super) fn stop(&self) {
+    /// Ends all tasks and drops what is still under way. To be called at the end: tasks hold the network that holds them.
+    pub fn stop(&self) {
         let mut state = self.lock();
         let tasks: Vec<_> = state.tasks.iter_mut().filter_map(|task| task.future.take()).collect();
         let events = std::mem::take(&mut state.events);

@@ -117,6 +117,11 @@ pub(crate) enum Bug {
     AdvanceLiftsNoMark,
     MarksGoBack,
     WitnessFailsOpen,
+    ShadowWithoutAMark,
+    ShadowJudgesByItself,
+    ShadowWithoutALeaseIsSilent,
+    ShadowClaimsBeforeItIsRefused,
+    ShadowClaimsWhereOthersEnforced,
 }
 
 /// A call that is judged.

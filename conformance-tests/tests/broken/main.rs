@@ -6,6 +6,7 @@ mod disk;
 mod harness;
 mod records;
 mod reference;
+mod shadow;
 mod witness;
 
 use std::collections::BTreeSet;
@@ -230,6 +231,23 @@ const ALL: &[Broken] = &[
         "had ended before",
         "append",
     ),
+    broken(Bug::ShadowWithoutAMark, "shd01_bears_its_mark_in_the_log", "the holder of claim and appends", "takeover"),
+    broken(Bug::ShadowJudgesByItself, "shd02_stale_write_is_recorded_by_the_store", "the store's records", "evidence"),
+    broken(
+        Bug::ShadowWithoutALeaseIsSilent,
+        "shd03_write_beside_a_holder_is_recorded_by_the_store",
+        "the store's records",
+        "evidence",
+    ),
+    broken(Bug::ShadowClaimsBeforeItIsRefused, "shd04_claims_anew_where_it_is_free", "would have been refused", "fate"),
+    broken(
+        Bug::ShadowClaimsWhereOthersEnforced,
+        "shd05_gives_way_to_who_enforces_and_stays_away",
+        "the last of the log",
+        "takeover",
+    ),
+    broken(Bug::IdsNotLookedUp, "shd06_each_append_is_counted_once_on_a_bad_line", "in the log, each once", "takeover"),
+    broken(Bug::RepeatsCountedTwice, "shd07_report_sums_up_what_the_store_has", "would have been refused", "takeover"),
     broken(
         Bug::GenerationSharedByAllPartitions,
         "kep08_pool_loses_one_and_keeps_the_others",

@@ -15,6 +15,7 @@ use super::driver::Driver;
 use super::tenure::Ground;
 use super::terms::Terms;
 use super::writer::Writer;
+use crate::shadow::mark;
 use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::{FencedLedger, Holder, Invalid, PartitionId, Released};
 
@@ -37,8 +38,9 @@ impl Pool {
     ///
     /// # Errors
     ///
-    /// [`Terms::check`]'s.
+    /// [`Terms::check`]'s; [`Invalid::Unusable`] for the name of a [shadow](crate::shadow) (W1).
     pub fn new(ledger: Arc<dyn FencedLedger>, holder: Holder, terms: Terms) -> Result<(Self, PoolDriver), Invalid> {
+        mark::refuse(&holder, "holder of a pool")?;
         let (drivers, incoming) = unbounded();
         let pool = Self { ground: Ground::new(ledger, terms)?, holder, writers: Mutex::default(), drivers };
         Ok((pool, PoolDriver { incoming: Some(incoming), running: FuturesUnordered::new() }))
