@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ledger_core::keeper::{Keeper, LocalClock, Settled, Terms, Wait, WriteError, Writer};
 use ledger_core::{
-    Append, AppendId, Asked, Evidence, FencedLedger, Generation, Json, Lease, LedgerError, NewEvent, Outcome,
+    Append, AppendId, Asked, Evidence, Fate, FencedLedger, Generation, Json, Lease, LedgerError, NewEvent, Outcome,
     PartitionId, Position, RequestBook, RequestKey,
 };
 
@@ -123,17 +123,34 @@ impl Worker {
             Some(writer) => writer.append(&append).await,
             None => self.ledger.append(&lease, &append).await.map_err(WriteError::Ledger),
         };
-        let fact = |id| (lease.partition.clone(), id, lease.generation);
-        let mut told = self.told.lock();
+        let fact = (lease.partition.clone(), append.id(), lease.generation);
         match answer {
-            Ok(appended) => told.acknowledged.push((lease.partition.clone(), append.id(), appended.entry.last)),
-            Err(_) if self.habit == Habit::TakesUnknownForFailure => told.never.push(fact(append.id())),
-            // Of a doubled request one copy may fail and the other be written.
-            Err(WriteError::Ledger(LedgerError::Unknown(_) | LedgerError::NotWritten(_))) => {
-                told.unknown.push(fact(append.id()));
+            Ok(appended) => {
+                let fact = (lease.partition.clone(), append.id(), appended.entry.last);
+                self.told.lock().acknowledged.push(fact);
             }
+            Err(_) if self.habit == Habit::TakesUnknownForFailure => self.told.lock().never.push(fact),
+            // Of a doubled request one copy may fail and the other be written.
+            Err(WriteError::Ledger(LedgerError::Unknown(_) | LedgerError::NotWritten(_))) => self.ask(fact).await,
             // A refusal for want of the right to write is final: it meets every copy that comes later.
-            Err(_) => told.never.push(fact(append.id())),
+            Err(_) => self.told.lock().never.push(fact),
+        }
+    }
+
+    /// Asks what became of an append. A copy of it may still be under way.
+    async fn ask(&self, fact: (PartitionId, AppendId, Generation)) {
+        let fate = self.ledger.fate(&fact.0, fact.1, fact.2).await;
+        let mut told = self.told.lock();
+        match fate {
+            Ok(Fate::Recorded(entry)) => {
+                told.settled_by_fate += 1;
+                told.acknowledged.push((fact.0, fact.1, entry.last));
+            }
+            Ok(Fate::Never) => {
+                told.settled_by_fate += 1;
+                told.never.push(fact);
+            }
+            Ok(Fate::Undecided) | Err(_) => told.unknown.push(fact),
         }
     }
 

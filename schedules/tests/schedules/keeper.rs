@@ -99,7 +99,7 @@ fn keeper(ledger: &Arc<Seen>, local: &ManualLocalClock) -> Keeper {
 enum Step {
     /// An append or a renewal was sent.
     Begin,
-    /// It was answered.
+    /// It was answered, or given up.
     End,
     /// A release was sent.
     Release,
@@ -126,12 +126,27 @@ impl Seen {
     }
 
     async fn carry<T>(&self, answer: impl Future<Output = T>) -> T {
-        self.note(Step::Begin);
+        let _in_flight = InFlight::new(self);
         turn().await;
         let answer = answer.await;
         turn().await;
-        self.note(Step::End);
         answer
+    }
+}
+
+/// A call until its answer, or until it is given up: no release waits for one that its caller has dropped.
+struct InFlight<'a>(&'a Seen);
+
+impl<'a> InFlight<'a> {
+    fn new(seen: &'a Seen) -> Self {
+        seen.note(Step::Begin);
+        Self(seen)
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.0.note(Step::End);
     }
 }
 
