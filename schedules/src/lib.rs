@@ -4,6 +4,8 @@
 //! Both take their locks from a module `sync` of their crate. There it is the standard library's; here it is shuttle's.
 //! So what is shipped has no switch for this, and what is tested are the very files.
 
+// With `cfg(test)` these sources would be their own unit tests, which have a place already.
+#![cfg(not(test))]
 #![allow(
     dead_code,
     hidden_glob_reexports,

@@ -225,16 +225,22 @@ impl LocalClock for SimClock {
 }
 
 /// A value that comes once.
-pub(super) struct Slot<T>(Arc<Mutex<(Option<T>, Option<Waker>, bool)>>);
+pub(super) struct Slot<T>(Arc<Mutex<Waiting<T>>>);
+
+struct Waiting<T> {
+    value: Option<T>,
+    waker: Option<Waker>,
+    has_come: bool,
+}
 
 impl<T> Slot<T> {
     /// The first value stays; a later one is dropped.
     pub(super) fn fill(&self, value: T) {
         let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if !slot.2 {
-            slot.0 = Some(value);
-            slot.2 = true;
-            if let Some(waker) = slot.1.take() {
+        if !slot.has_come {
+            slot.value = Some(value);
+            slot.has_come = true;
+            if let Some(waker) = slot.waker.take() {
                 drop(slot);
                 waker.wake();
             }
@@ -250,7 +256,7 @@ impl<T> Clone for Slot<T> {
 
 impl<T> Default for Slot<T> {
     fn default() -> Self {
-        Self(Arc::new(Mutex::new((None, None, false))))
+        Self(Arc::new(Mutex::new(Waiting { value: None, waker: None, has_come: false })))
     }
 }
 
@@ -259,10 +265,10 @@ impl<T> Future for Slot<T> {
 
     fn poll(self: std::pin::Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
         let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match slot.0.take() {
+        match slot.value.take() {
             Some(value) => Poll::Ready(value),
             None => {
-                slot.1 = Some(cx.waker().clone());
+                slot.waker = Some(cx.waker().clone());
                 Poll::Pending
             }
         }

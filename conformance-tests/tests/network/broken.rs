@@ -100,7 +100,9 @@ impl FencedLedger for Broken {
             Flaw::WritesRetriesAgain => self.ledger.append(lease, &Append::new(append.events().clone())?).await,
             Flaw::AcknowledgesFirst if nth % 100 == 99 => {
                 let state = self.ledger.observe(&lease.partition).await?;
-                let tenure = state.tenure.expect("somebody holds a lease of it");
+                let is_free = state.is_free();
+                let tenure = state.tenure.filter(|tenure| !is_free && tenure.lease.generation == lease.generation);
+                let Some(tenure) = tenure else { return self.ledger.append(lease, append).await };
                 let (position, by) = (tenure.head.next().expect("far from the ceiling"), tenure.lease);
                 let (content, at) = (append.content(), state.judged.time);
                 let place = (position, position);
