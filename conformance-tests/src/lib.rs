@@ -127,6 +127,7 @@ mod harness;
 pub mod history;
 mod line;
 mod macros;
+pub mod network;
 pub mod random;
 mod report;
 mod suite;

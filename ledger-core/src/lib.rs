@@ -63,6 +63,7 @@ mod request;
 pub mod shadow;
 mod state;
 mod stream;
+mod sync;
 mod time;
 mod verify;
 mod witness;

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use async_trait::async_trait;
 use ledger_core::decide::{self, Decision, Subject};
@@ -15,6 +14,7 @@ use ledger_core::{
 
 use crate::copy::MemoryCopy;
 use crate::partition::{Partition, ahead};
+use crate::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 /// A ledger in memory. `Clone` is a second handle on the same ledger.
 ///

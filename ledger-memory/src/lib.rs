@@ -32,6 +32,7 @@
 mod copy;
 mod ledger;
 mod partition;
+mod sync;
 
 pub use copy::MemoryCopy;
 pub use ledger::MemoryLedger;

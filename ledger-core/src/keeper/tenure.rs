@@ -2,7 +2,6 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
@@ -15,6 +14,7 @@ use super::end::{End, Loss, WriteError};
 use super::rules;
 use super::terms::Terms;
 use super::trust::Trust;
+use crate::sync::{Arc, Mutex, PoisonError};
 use crate::{
     Append, Appended, Claimed, Digest, Failure, FailureKind, FencedLedger, Lease, LedgerError, Position, Released,
     Renewal, Result,
