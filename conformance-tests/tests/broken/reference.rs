@@ -7,10 +7,8 @@ use std::time::Duration;
 
 use ledger_core::decide::{self, Decision, Subject, Write};
 use ledger_core::{
-    Advance, Advanced, Append, AppendId, Appended, Claim, Claimed, Clock, Description, Durability, Ended, Entry, Event,
-    EventKind, Failure, FailureKind, Fate, FencedLedger, Generation, Lease, LedgerError, LedgerId, Note, Observation,
-    Page, PageSize, PartitionId, PartitionPage, PartitionState, Position, RecordPage, RecordSlot, RecordState,
-    Rejection, Released, Renewal, Result, Room, Standing, Tail, Ttl, judge,
+    Append, AppendId, Appended, Clock, Entry, Event, Failure, FailureKind, Generation, Lease, LedgerError, LedgerId,
+    PageSize, PartitionId, Position, RecordState, Rejection, Result, Room, Standing, judge,
 };
 
 use crate::bugs::{Bug, Call};
