@@ -30,10 +30,20 @@ pub(crate) async fn claim(ledger: &dyn FencedLedger, partition: &PartitionId, ho
     Ok(ledger.claim(&claim).await?.lease)
 }
 
+/// An event, made and checked anew.
+pub(crate) fn event() -> Result<NewEvent> {
+    Ok(NewEvent::new(ledger_core::EventKind::new("result")?, ledger_core::Json::new(PAYLOAD)?))
+}
+
 /// An append of one event.
 pub(crate) fn one_event() -> Result<Append> {
-    let kind = ledger_core::EventKind::new("result")?;
-    Ok(Append::new([NewEvent::new(kind, ledger_core::Json::new(PAYLOAD)?)])?)
+    Ok(Append::new([event()?])?)
+}
+
+/// An append of so many events.
+pub(crate) fn events(count: usize) -> Result<Append> {
+    let event = NewEvent::new(ledger_core::EventKind::new("result")?, ledger_core::Json::new(PAYLOAD)?);
+    Ok(Append::new(vec![event; count])?)
 }
 
 /// Appends for a while with so many callers at once, and returns how many a second.

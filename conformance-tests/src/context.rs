@@ -58,6 +58,11 @@ impl Context {
         self.storage.witness(marks)
     }
 
+    /// What a shadow over a handle asks.
+    pub(crate) fn shadowed(&self, ledger: Arc<dyn FencedLedger>) -> Arc<dyn FencedLedger> {
+        self.storage.shadowed(ledger)
+    }
+
     /// The clock, or a skip.
     pub fn clock(&self) -> Result<&dyn ClockControl, Stop> {
         let reason = "the store's clock can not be set";

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use ledger_core::{
-    Advance, Advanced, Append, AppendId, Appended, Claim, Claimed, Description, Ended, Failure, FailureKind, Fate,
-    FencedLedger, Generation, Lease, LedgerError, Note, Observation, Page, PageSize, PartitionId, PartitionPage,
+    Advance, Advanced, Append, AppendId, Appended, Claim, Claimed, Description, Ended, EventKind, Failure, FailureKind,
+    Fate, FencedLedger, Generation, Lease, LedgerError, Note, Observation, Page, PageSize, PartitionId, PartitionPage,
     PartitionState, Position, RecordPage, RecordSlot, Released, Renewal, Result, Ttl,
 };
 
@@ -136,6 +136,16 @@ impl FencedLedger for Faulty {
 
     async fn read(&self, partition: &PartitionId, from: Position, limit: PageSize) -> Result<Page> {
         self.ledger.read(partition, from, limit).await
+    }
+
+    async fn read_kind(
+        &self,
+        partition: &PartitionId,
+        kind: &EventKind,
+        from: Position,
+        limit: PageSize,
+    ) -> Result<Page> {
+        self.ledger.read_kind(partition, kind, from, limit).await
     }
 
     async fn read_back(&self, partition: &PartitionId, from: Option<Position>, limit: PageSize) -> Result<Page> {

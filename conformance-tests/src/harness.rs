@@ -62,6 +62,12 @@ pub trait Storage: Send + Sync {
         Arc::new(LedgerWitness::new(marks, Holder::new("witness").expect("a plain word is a holder's name")))
     }
 
+    /// What a shadow asks. No hook, and not to be written: the handle itself. Only who has another shadow of the same
+    /// rules puts it in its place.
+    fn shadowed(&self, ledger: Arc<dyn FencedLedger>) -> Arc<dyn FencedLedger> {
+        ledger
+    }
+
     /// The store's clock, where it can be set and stands still between two steps.
     ///
     /// Without it, cases wait for expiry by the store's own clock, and those of exact boundaries and of clock steps

@@ -61,6 +61,10 @@
 //! | [`fail_write`](Storage::fail_write) | that a write which the engine fails is undone as a whole, and told as such |
 //! | [`snapshot`](Storage::snapshot) | that a store which went back in time is noticed, with a witness, and how it goes on |
 //!
+//! # Many processes at once
+//!
+//! Cases ask one thing after another. What concurrent processes were told is recorded and checked by [`history`].
+
 //! # The families
 //!
 //! | family | what it asks |
@@ -120,8 +124,10 @@ pub mod check;
 pub mod context;
 mod faulty;
 mod harness;
+pub mod history;
 mod line;
 mod macros;
+pub mod network;
 pub mod random;
 mod report;
 mod suite;

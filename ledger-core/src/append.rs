@@ -58,7 +58,7 @@ impl Append {
         if events.len() > MAX_EVENTS {
             return Err(Invalid::TooManyEvents { limit: MAX_EVENTS, actual: events.len() });
         }
-        let bytes = events.iter().map(size).sum();
+        let bytes = events.iter().map(NewEvent::bytes).sum();
         if bytes > MAX_APPEND_BYTES {
             return Err(Invalid::AppendTooLarge { limit: MAX_APPEND_BYTES, actual: bytes });
         }
@@ -70,6 +70,12 @@ impl Append {
     #[must_use]
     pub fn expecting(mut self, head: Position) -> Self {
         self.expected = Expected::Position(head);
+        self
+    }
+
+    /// The same append without an expectation of the head.
+    pub(crate) fn expecting_any(mut self) -> Self {
+        self.expected = Expected::Any;
         self
     }
 
@@ -114,10 +120,6 @@ impl Append {
     pub(crate) fn count(&self) -> u32 {
         u32::try_from(self.events.len()).expect("checked against MAX_EVENTS when it was made")
     }
-}
-
-fn size(event: &NewEvent) -> usize {
-    event.kind.as_str().len() + event.payload.as_str().len() + event.metadata.as_str().len()
 }
 
 /// The answer to an append that is in the log.

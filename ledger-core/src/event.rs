@@ -184,6 +184,11 @@ impl NewEvent {
         Ok(Self::new(EventKind::new(kind)?, Json::of(payload)?))
     }
 
+    /// The bytes of kind, payload and metadata: what limits count (A6, D5).
+    pub fn bytes(&self) -> usize {
+        self.kind.as_str().len() + self.payload.as_str().len() + self.metadata.as_str().len()
+    }
+
     /// The same event with metadata.
     #[must_use]
     pub fn with_metadata(mut self, metadata: Json) -> Self {
@@ -258,6 +263,11 @@ impl Event {
     /// For a backend.
     pub fn new(position: Position, kind: EventKind, payload: Json, metadata: Json, entry: Arc<Entry>) -> Self {
         Self { position, kind, payload, metadata, entry }
+    }
+
+    /// The bytes of kind, payload and metadata: what a page's bound counts (D5).
+    pub fn bytes(&self) -> usize {
+        self.kind.as_str().len() + self.payload.as_str().len() + self.metadata.as_str().len()
     }
 }
 

@@ -1,16 +1,17 @@
 //! Conveniences over every ledger, also a foreign one.
 
+use std::future::ready;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use futures_timer::Delay;
-use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
+use futures_util::stream::{BoxStream, StreamExt, TryStreamExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::{
-    AcquisitionId, Append, AppendId, Appended, Claim, Claimed, Event, Failure, FencedLedger, Holder, Lease,
-    LedgerError, Mark, NewEvent, PageSize, PartitionId, Position, Reason, Result, Ttl, Verification, verify,
+    AcquisitionId, Append, AppendId, Appended, Claim, Claimed, Event, EventKind, Failure, FencedLedger, Holder, Lease,
+    LedgerError, Mark, NewEvent, PartitionId, Position, Reason, Result, Ttl, Verification, stream, verify,
 };
 
 /// How long [`claim_when_free`](FencedLedgerExt::claim_when_free) waits at most between two looks at the partition.
@@ -45,29 +46,34 @@ pub trait FencedLedgerExt: FencedLedger {
 
     /// All events of a partition from a position on, as far as there were any when the last page was read.
     ///
-    /// The stream ends there; it does not wait for more. No transaction is open between its pages. After an error it
-    /// ends.
+    /// The stream ends there; it does not wait for more. It holds two pages of at most 1 MiB: while one is consumed,
+    /// the next is read (D6). No transaction is open between them. After an error it ends.
+    ///
+    /// Cancel safe: a stream that is dropped leaves the ledger as it was.
     fn events<'a>(&'a self, partition: &'a PartitionId, from: Position) -> BoxStream<'a, Result<Event>> {
-        let pages = stream::try_unfold(Some(from), move |from| async move {
-            let Some(from) = from else { return Ok(None) };
-            let page = self.read(partition, from, PageSize::default()).await?;
-            Ok::<_, LedgerError>(Some((stream::iter(page.events.into_iter().map(Ok)), page.next)))
-        });
-        pages.try_flatten().boxed()
+        let pages = stream::Pages::new(from, move |from| self.read(partition, from, stream::PAGE));
+        pages.boxed()
     }
 
-    /// The payloads of all events of one kind from a position on, as values.
+    /// The payloads of all events of one kind from a position on, as values. Other kinds do not leave the store (D7).
     ///
     /// A payload that does not fit the type ends the stream with [`LedgerError::Corrupt`], which names its position;
-    /// [`events`](Self::events) still returns it as text.
+    /// [`events`](Self::events) still returns it as text. A kind that no event can have is
+    /// [`Invalid`](crate::Invalid). Pages and cancel safety: as [`events`](Self::events).
     fn values<'a, T: DeserializeOwned + Send + 'a>(
         &'a self,
         partition: &'a PartitionId,
         kind: &'a str,
         from: Position,
     ) -> BoxStream<'a, Result<(Position, T)>> {
-        let of_kind =
-            self.events(partition, from).try_filter(move |event| std::future::ready(event.kind.as_str() == kind));
+        let kind = match EventKind::stored(kind) {
+            Ok(kind) => kind,
+            Err(invalid) => return futures_util::stream::once(ready(Err(invalid.into()))).boxed(),
+        };
+        let pages = stream::Pages::new(from, move |from| {
+            let kind = kind.clone();
+            Box::pin(async move { self.read_kind(partition, &kind, from, stream::PAGE).await })
+        });
         let decode = |event: Event| match event.payload.decode() {
             Ok(value) => Ok((event.position, value)),
             Err(error) => Err(LedgerError::Corrupt {
@@ -77,7 +83,7 @@ pub trait FencedLedgerExt: FencedLedger {
                 source: Some(std::sync::Arc::new(error)),
             }),
         };
-        of_kind.map(move |event| event.and_then(decode)).boxed()
+        pages.map(move |event| event.and_then(decode)).boxed()
     }
 
     /// Folds all events of a partition, the ledger's own among them, into one value.

@@ -3,10 +3,13 @@
 use async_trait::async_trait;
 
 use crate::{
-    Advance, Advanced, Append, AppendId, Appended, Claim, Claimed, Description, Ended, Fate, Generation, Lease, Note,
-    Observation, Page, PageSize, PartitionId, PartitionPage, PartitionState, Position, RecordPage, RecordSlot,
-    Released, Renewal, Result, Ttl,
+    Advance, Advanced, Append, AppendId, Appended, Claim, Claimed, Description, Ended, EventKind, Fate, Generation,
+    Lease, Note, Observation, Page, PageSize, PartitionId, PartitionPage, PartitionState, Position, RecordPage,
+    RecordSlot, Released, Renewal, Result, Ttl,
 };
+
+/// How many events a read by kind looks at in one call: 100,000 (D7).
+pub const MAX_LOOKED: u32 = 100_000;
 
 /// A ledger whose store judges every write, in the atomic step that writes it.
 ///
@@ -84,10 +87,28 @@ pub trait FencedLedger: Send + Sync + std::fmt::Debug {
 
     /// Reads events in ascending order, from a position on.
     ///
-    /// To be conformant: D1, D2, A6. A start beyond the position after the head is
-    /// [`AheadOfLog`](crate::LedgerError::AheadOfLog) (D4); just after the head it is an empty page. No transaction
-    /// stays open between pages.
+    /// To be conformant: D1, D2, D5, D6, A6. A start beyond the position after the head is
+    /// [`AheadOfLog`](crate::LedgerError::AheadOfLog) (D4); just after the head it is an empty page.
     async fn read(&self, partition: &PartitionId, from: Position, limit: PageSize) -> Result<Page>;
+
+    /// Reads the events of one kind in ascending order, from a position on: the store leaves the others out.
+    ///
+    /// A call looks at [`MAX_LOOKED`] events at most, so a page may be empty though
+    /// [`next`](Page::next) says where to go on. [`values`](crate::FencedLedgerExt::values) goes on by itself.
+    ///
+    /// To be conformant: as [`read`](Self::read), and D7. A store that can not filter leaves this method as it is: a
+    /// page is read, and what does not match is left out.
+    async fn read_kind(
+        &self,
+        partition: &PartitionId,
+        kind: &EventKind,
+        from: Position,
+        limit: PageSize,
+    ) -> Result<Page> {
+        let mut page = self.read(partition, from, limit).await?;
+        page.events.retain(|event| event.kind == *kind);
+        Ok(page)
+    }
 
     /// Reads events in descending order, from a position or else from the head.
     ///

@@ -6,7 +6,8 @@
 //! unexpired lease. A stale write changes nothing, the refusal is a typed value, and the store keeps a record of it.
 //!
 //! This crate has the [contract], the [`FencedLedger`] trait with its types, the [judgement](mod@judge), and the
-//! [hash chain](chain), and a [keeper] that renews leases and stops early. Pick a backend crate for a store, or write one and run `conformance-tests` on it.
+//! [hash chain](chain), and a [keeper] that renews leases and stops early; a [shadow] tries all that beside a system that
+//! runs. Pick a backend crate for a store, or write one and run `conformance-tests` on it.
 //!
 //! ```
 //! use ledger_core::{Append, FencedLedger, FencedLedgerExt, Holder, NewEvent, PartitionId, Reason, Ttl};
@@ -59,7 +60,10 @@ mod record;
 mod rejection;
 mod remark;
 mod request;
+pub mod shadow;
 mod state;
+mod stream;
+mod sync;
 mod time;
 mod verify;
 mod witness;
@@ -80,11 +84,11 @@ pub use handover::{Afterwards, Handover};
 pub use id::{AcquisitionId, AppendId, LedgerId};
 pub use invalid::Invalid;
 pub use lease::{Ended, Holder, Judged, Lease, Note, Released, Renewal, TenureEnd, Vacancy};
-pub use ledger::FencedLedger;
+pub use ledger::{FencedLedger, MAX_LOOKED};
 pub use name::MAX_NAME_BYTES;
 pub use number::{Generation, Position, Revision};
 pub use own::OwnEvent;
-pub use page::{Page, PageSize, PartitionPage, RecordPage};
+pub use page::{Page, PageSize, PartitionPage, RecordPage, Room};
 pub use partition::{PartitionId, PartitionState, TenureState};
 pub use record::{MAX_RECORD_KEYS, RecordSlot, Refused, RejectionRecord};
 pub use rejection::{Current, Operation, Presented, Reason, RecordState, Rejection};

@@ -2,40 +2,89 @@
 
 use crate::{Event, Generation, Invalid, PartitionId, Position, RecordSlot, RejectionRecord};
 
-/// How many items a page may have: 1 to 10,000. The default is 1,000.
+/// How much a page may hold: 1 to 10,000 items, by default 1,000, and of events 1 byte to 16 MiB, by default 8 MiB (D5).
 ///
-/// A page may be shorter than that though more follows, so that a store can bound its bytes; it is never empty
-/// where there is something to return.
+/// The bytes of an event are those of its kind, payload and metadata. A page holds its first event however large that
+/// is, and is shorter than its count where the next event would not fit. Names and records are counted alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PageSize(u32);
+pub struct PageSize {
+    items: u32,
+    bytes: u32,
+}
 
 impl PageSize {
-    /// The largest: 10,000.
-    pub const MAX: Self = Self(10_000);
+    /// The largest: 10,000 items, of events up to 16 MiB.
+    pub const MAX: Self = Self { items: 10_000, bytes: 16 * 1024 * 1024 };
 
-    /// Checks a size.
+    /// What a stream reads at a time: 10,000 events of 1 MiB.
+    pub(crate) const fn of_stream() -> Self {
+        Self { bytes: 1024 * 1024, ..Self::MAX }
+    }
+
+    /// Checks a number of items.
     ///
     /// # Errors
     ///
     /// [`Invalid::OutOfRange`] for 0 or more than 10,000.
-    pub fn new(size: u32) -> Result<Self, Invalid> {
-        if (1..=Self::MAX.0).contains(&size) {
-            Ok(Self(size))
-        } else {
-            let max = i128::from(Self::MAX.0);
-            Err(Invalid::OutOfRange { what: "page size", min: 1, max, actual: i128::from(size) })
-        }
+    pub fn new(items: u32) -> Result<Self, Invalid> {
+        Ok(Self { items: within("page size", items, Self::MAX.items)?, ..Self::default() })
     }
 
-    /// The size.
+    /// The same number of items, with another bound of bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid::OutOfRange`] for 0 or more than 16 MiB.
+    pub fn with_bytes(self, bytes: u32) -> Result<Self, Invalid> {
+        Ok(Self { bytes: within("bytes of a page", bytes, Self::MAX.bytes)?, ..self })
+    }
+
+    /// The number of items.
     pub fn get(self) -> u32 {
-        self.0
+        self.items
+    }
+
+    /// The bound of bytes.
+    pub fn bytes(self) -> u32 {
+        self.bytes
     }
 }
 
 impl Default for PageSize {
     fn default() -> Self {
-        Self(1_000)
+        Self { items: 1_000, bytes: 8 * 1024 * 1024 }
+    }
+}
+
+fn within(what: &'static str, actual: u32, max: u32) -> Result<u32, Invalid> {
+    if (1..=max).contains(&actual) {
+        return Ok(actual);
+    }
+    Err(Invalid::OutOfRange { what, min: 1, max: i128::from(max), actual: i128::from(actual) })
+}
+
+/// How much of a page is taken: for a backend that fills one event by event (D5).
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    items: u32,
+    bytes: usize,
+    is_empty: bool,
+}
+
+impl Room {
+    /// An empty page of that size.
+    pub fn new(size: PageSize) -> Self {
+        Self { items: size.items, bytes: usize::try_from(size.bytes).unwrap_or(usize::MAX), is_empty: true }
+    }
+
+    /// Takes the room of an event of so many bytes; `false` where it does not fit.
+    pub fn take(&mut self, bytes: usize) -> bool {
+        if !self.is_empty && (self.items == 0 || bytes > self.bytes) {
+            return false;
+        }
+        (self.items, self.bytes) = (self.items.saturating_sub(1), self.bytes.saturating_sub(bytes));
+        self.is_empty = false;
+        true
     }
 }
 
@@ -43,7 +92,8 @@ impl Default for PageSize {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Page {
-    /// The events: ascending from a read, descending from a backward read, without a gap.
+    /// The events: ascending from a read, descending from a backward read, without a gap. From a read by kind those of
+    /// the kind alone, and there may be none though `next` says where to go on.
     pub events: Vec<Event>,
     /// The newest position and the generation that wrote it, as of this page; `None` where the partition was never
     /// claimed.
@@ -57,6 +107,15 @@ impl Page {
     pub fn forward(events: Vec<Event>, head: Option<(Position, Generation)>) -> Self {
         let next = match (events.last(), head) {
             (Some(last), Some((head, _))) if last.position < head => last.position.next(),
+            _ => None,
+        };
+        Self { events, head, next }
+    }
+
+    /// For a backend: a page of one kind, all events up to `looked` having been looked at.
+    pub fn of_kind(events: Vec<Event>, head: Option<(Position, Generation)>, looked: Option<Position>) -> Self {
+        let next = match (looked, head) {
+            (Some(looked), Some((head, _))) if looked < head => looked.next(),
             _ => None,
         };
         Self { events, head, next }
@@ -102,5 +161,29 @@ impl RecordPage {
     pub fn new(records: Vec<RejectionRecord>, more: bool) -> Self {
         let next = records.last().filter(|_| more).map(|record| record.slot);
         Self { records, next }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_has_its_bounds() {
+        let size = |items, bytes| PageSize::new(items).and_then(|size| size.with_bytes(bytes));
+        assert_eq!(size(10_000, 16 * 1024 * 1024), Ok(PageSize::MAX));
+        for (items, bytes) in [(0, 1), (10_001, 1), (1, 0), (1, 16 * 1024 * 1024 + 1)] {
+            assert!(matches!(size(items, bytes), Err(Invalid::OutOfRange { .. })), "{items} and {bytes}");
+        }
+    }
+
+    #[test]
+    fn a_page_takes_its_first_event_and_then_what_fits() {
+        let mut room = Room::new(PageSize { items: 3, bytes: 10 });
+        assert!(room.take(11));
+        assert!(!room.take(1), "the first one has taken it all");
+        let mut room = Room::new(PageSize { items: 3, bytes: 10 });
+        assert!(room.take(5) && room.take(5) && room.take(0), "just as many bytes and items");
+        assert!(!room.take(0), "no more items");
     }
 }

@@ -39,6 +39,12 @@ async fn main() -> Result<(), Problem> {
     Ok(())
 }
 
+/// Runs with the tests: each worker comes to hold an equal part, also after one is gone.
+#[test]
+fn everybody_comes_to_an_equal_part() -> Result<(), Problem> {
+    main()
+}
+
 /// One worker: sees what its part is, gives up what is too much, and takes what is free. Its work would go on beside
 /// this, by `pool.writer(job)`.
 async fn work(ledger: Arc<dyn FencedLedger>, me: Holder) -> Result<(), Problem> {

@@ -2,19 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use async_trait::async_trait;
 use ledger_core::decide::{self, Decision, Subject};
 use ledger_core::{
-    Advance, Advanced, Append, AppendId, Appended, Claim, Claimed, Clock, Description, Durability, Ended, Fate,
-    FencedLedger, Generation, Lease, LedgerId, Note, Observation, Page, PageSize, PartitionId, PartitionPage,
+    Advance, Advanced, Append, AppendId, Appended, Claim, Claimed, Clock, Description, Durability, Ended, EventKind,
+    Fate, FencedLedger, Generation, Lease, LedgerId, Note, Observation, Page, PageSize, PartitionId, PartitionPage,
     PartitionState, Position, RecordBudget, RecordPage, RecordSlot, Released, Renewal, Result, Standing, SystemClock,
     Tail, Ttl, judge,
 };
 
 use crate::copy::MemoryCopy;
 use crate::partition::{Partition, ahead};
+use crate::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 /// A ledger in memory. `Clone` is a second handle on the same ledger.
 ///
@@ -200,7 +200,21 @@ impl FencedLedger for MemoryLedger {
 
     async fn read(&self, partition: &PartitionId, from: Position, limit: PageSize) -> Result<Page> {
         match self.find(partition) {
-            Some(found) => lock(&found).page(from, size(limit)),
+            Some(found) => lock(&found).page(from, None, limit),
+            None if from > Position::FIRST => Err(ahead(from, None)),
+            None => Ok(Page::forward(Vec::new(), None)),
+        }
+    }
+
+    async fn read_kind(
+        &self,
+        partition: &PartitionId,
+        kind: &EventKind,
+        from: Position,
+        limit: PageSize,
+    ) -> Result<Page> {
+        match self.find(partition) {
+            Some(found) => lock(&found).page(from, Some(kind), limit),
             None if from > Position::FIRST => Err(ahead(from, None)),
             None => Ok(Page::forward(Vec::new(), None)),
         }
@@ -208,7 +222,7 @@ impl FencedLedger for MemoryLedger {
 
     async fn read_back(&self, partition: &PartitionId, from: Option<Position>, limit: PageSize) -> Result<Page> {
         match (self.find(partition), from) {
-            (Some(found), _) => lock(&found).page_back(from, size(limit)),
+            (Some(found), _) => lock(&found).page_back(from, limit),
             (None, Some(from)) => Err(ahead(from, None)),
             (None, None) => Ok(Page::backward(Vec::new(), None)),
         }

@@ -1,7 +1,8 @@
 //! A [`FencedLedger`](ledger_core::FencedLedger) in memory, for the unit tests of code that writes to one.
 //!
 //! It upholds every rule of the contract but durability (S2): the ledger is gone with its last handle. The judgement is
-//! the one of `ledger-core`, so a test meets the same refusals as in production.
+//! the one of `ledger-core`, so a test meets the same refusals as in production. Appends do not travel together here:
+//! there is no flush to share, and each partition has a lock of its own.
 //!
 //! `Clone` is a second handle on the same ledger. With a [`ManualClock`] a test moves time by hand:
 //!
@@ -31,6 +32,7 @@
 mod copy;
 mod ledger;
 mod partition;
+mod sync;
 
 pub use copy::MemoryCopy;
 pub use ledger::MemoryLedger;

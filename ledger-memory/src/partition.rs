@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use ledger_core::decide::Write;
 use ledger_core::{
-    AcquisitionId, AdvanceRecord, AppendId, Entry, Event, Fate, Generation, LedgerError, NewEvent, OwnEvent, Page,
-    PastTenure, Position, RecordBudget, Result, Standing, StoredLease, Succession,
+    AcquisitionId, AdvanceRecord, AppendId, Entry, Event, EventKind, Fate, Generation, LedgerError, MAX_LOOKED,
+    NewEvent, OwnEvent, Page, PageSize, PastTenure, Position, RecordBudget, Result, Room, Standing, StoredLease,
+    Succession,
 };
 
 /// A claimed partition.
@@ -80,35 +81,46 @@ impl Partition {
         }
     }
 
-    pub(crate) fn page(&self, from: Position, limit: usize) -> Result<Page> {
+    /// The events from a position on, or of these those of a kind (D7), as far as there is room (D5).
+    pub(crate) fn page(&self, from: Position, kind: Option<&EventKind>, limit: PageSize) -> Result<Page> {
         let head = self.standing.head();
         if from.get() - 1 > head.get() {
             return Err(ahead(from, Some(head)));
         }
+        let end = from.checked_add(MAX_LOOKED - 1).filter(|_| kind.is_some()).unwrap_or(Position::MAX);
         let start = self.log.partition_point(|(entry, _)| entry.last < from);
-        let events = self.log[start..]
-            .iter()
-            .flat_map(|(entry, events)| events_of(entry, events))
-            .filter(|(position, ..)| *position >= from)
-            .take(limit)
-            .map(to_event)
-            .collect();
-        Ok(Page::forward(events, Some((head, self.standing.lease.generation))))
+        let mut room = Room::new(limit);
+        let (mut page, mut looked) = (Vec::new(), None);
+        let events = self.log[start..].iter().flat_map(|(entry, events)| events_of(entry, events));
+        for placed in events.skip_while(|(position, ..)| *position < from) {
+            let (position, _, event) = placed;
+            let matches = kind.is_none_or(|kind| event.kind == *kind);
+            if position > end || matches && !room.take(event.bytes()) {
+                break;
+            }
+            looked = Some(position);
+            if matches {
+                page.push(to_event(placed));
+            }
+        }
+        let head = Some((head, self.standing.lease.generation));
+        Ok(if kind.is_some() { Page::of_kind(page, head, looked) } else { Page::forward(page, head) })
     }
 
-    pub(crate) fn page_back(&self, from: Option<Position>, limit: usize) -> Result<Page> {
+    pub(crate) fn page_back(&self, from: Option<Position>, limit: PageSize) -> Result<Page> {
         let head = self.standing.head();
         let from = from.unwrap_or(head);
         if from > head {
             return Err(ahead(from, Some(head)));
         }
         let end = self.log.partition_point(|(entry, _)| entry.first <= from);
+        let mut room = Room::new(limit);
         let events = self.log[..end]
             .iter()
             .rev()
             .flat_map(|(entry, events)| events_of(entry, events).rev())
-            .filter(|(position, ..)| *position <= from)
-            .take(limit)
+            .skip_while(|(position, ..)| *position > from)
+            .take_while(|(.., event)| room.take(event.bytes()))
             .map(to_event)
             .collect();
         Ok(Page::backward(events, Some((head, self.standing.lease.generation))))

@@ -6,25 +6,25 @@ use std::time::Instant;
 use async_trait::async_trait;
 use ledger_core::{
     Advance, Advanced, Append, AppendId, Appended, Basis, Capability, Claim, Claimed, Description, Durability, Ended,
-    EventKind, Expected, Failure, FailureKind, Fate, FencedLedger, Generation, Lease, LedgerError, LedgerId, Mark,
-    Note, Observation, Operation, OwnEvent, Page, PageSize, PartitionId, PartitionPage, PartitionState, Position,
-    Presented, Reason, RecordPage, RecordSlot, RecordState, Rejection, Released, Remark, Renewal, Result, TenureEnd,
-    Ttl, Vacancy,
+    EventKind, Failure, FailureKind, Fate, FencedLedger, Generation, Lease, LedgerError, LedgerId, Mark, Note,
+    Observation, Operation, OwnEvent, Page, PageSize, PartitionId, PartitionPage, PartitionState, Position, Presented,
+    Reason, RecordPage, RecordSlot, RecordState, Rejection, Released, Renewal, Result, TenureEnd, Ttl, Vacancy,
 };
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgRow};
+use tokio::task::JoinSet;
 use tracing::Instrument as _;
+use tracing::instrument::WithSubscriber as _;
 
+use crate::append;
 use crate::call::{self, Call, Value};
 use crate::coalesce::{self, Coalescer};
 use crate::open::{self, Opened};
 use crate::options::{Options, milliseconds};
+use crate::page::{self, Wanted};
 use crate::pool::Connections;
 use crate::retry::Runner;
 use crate::row::{self, Answer, State};
-
-/// A page of events ends early once it has so many bytes of payloads and metadata.
-const PAGE_BYTES: i64 = 16 * 1024 * 1024;
 
 /// A ledger in a schema of a PostgreSQL database.
 ///
@@ -82,8 +82,8 @@ impl PostgresLedger {
         self.shared.opened.ledger
     }
 
-    pub(crate) async fn open_own(options: Options, connect: PgConnectOptions) -> Result<Self> {
-        let connections = Connections::own(&options, connect);
+    pub(crate) async fn open_own(options: Options, hosts: Vec<PgConnectOptions>) -> Result<Self> {
+        let connections = Connections::own(&options, hosts);
         Self::open(options, connections, true).await
     }
 
@@ -96,6 +96,7 @@ impl PostgresLedger {
         let runner = Runner::new(&options, connections);
         let mut lent = runner.lend().await?;
         let opened = open::open(lent.connection(), &options, own).await?;
+        runner.is(opened.ledger);
         lent.give_back();
         let idle = milliseconds(options.idle_in_transaction);
         let simple = options.transaction_pooler;
@@ -123,14 +124,10 @@ impl PostgresLedger {
 impl Shared {
     /// Appends by the single form: a call of its own.
     pub(crate) async fn append_alone(&self, lease: &Lease, append: &Append, deadline: Instant) -> Result<Appended> {
-        let partition = &lease.partition;
         let content = append.content();
-        let call = append_call(lease, append, content.as_bytes(), None);
-        let answer = read_answer(partition, &self.runner.run_by(&call, false, deadline).await?)?;
-        appended(&answer, append).unwrap_or_else(|| {
-            let presented = Presented::lease(lease, Some(append));
-            Err(refused(partition, Operation::Append, presented, answer, unsaid))
-        })
+        let call = append::call(lease, append, content.as_bytes(), None);
+        let rows = self.runner.run_by(&call, false, deadline).await?;
+        append::appended(&rows, lease, append, unsaid)
     }
 }
 
@@ -166,52 +163,14 @@ pub(crate) fn refused(
     rejection.with_record(record).into()
 }
 
-/// What a call is about, as an append sends it.
-pub(crate) fn append_call<'a>(
-    lease: &'a Lease,
-    append: &'a Append,
-    content: &'a [u8],
-    caller: Option<i32>,
-) -> Call<'a> {
-    let expected = match append.expected() {
-        Expected::Any => None,
-        Expected::Position(head) => Some(head.get()),
-    };
-    let texts = |of: fn(&ledger_core::NewEvent) -> &str| Value::Texts(append.events().iter().map(of).collect());
-    let mut values = tenure(lease);
-    values.extend([
-        Value::Uuid(Some(append.id().as_uuid())),
-        Value::Big(expected),
-        Value::Bytes(content),
-        texts(|event| event.kind.as_str()),
-        texts(|event| event.payload.as_str()),
-        texts(|event| event.metadata.as_str()),
-        Value::Text(append.remark().map(Remark::as_str)),
-        Value::Bool(caller.is_none()),
-        Value::Small(caller),
-    ]);
-    Call { function: &call::APPEND, values }
-}
-
-/// The answer to an append that was granted, if it was.
-pub(crate) fn appended(answer: &Answer, append: &Append) -> Option<Result<Appended>> {
-    let replayed = match answer.verdict.as_str() {
-        "Granted" => false,
-        "Replay" => true,
-        _ => return None,
-    };
-    let entry = answer.entry.clone()?;
-    Some(if entry.id == Some(append.id()) { Ok(Appended::new(entry, replayed, answer.judged)) } else { Err(foreign()) })
-}
-
 /// What is told where an answer is another session's: a pool that is given may lead through a transaction pooler, which
 /// can not be seen when it is opened.
-fn foreign() -> LedgerError {
+pub(crate) fn foreign() -> LedgerError {
     let detail = "the answer is another call's: behind a transaction pooler, open with `transaction_pooler`";
     LedgerError::Unknown(Failure::new(FailureKind::Other, detail))
 }
 
-fn tenure(lease: &Lease) -> Vec<Value<'_>> {
+pub(crate) fn tenure(lease: &Lease) -> Vec<Value<'_>> {
     vec![
         Value::Text(Some(lease.partition.as_str())),
         Value::Big(Some(lease.generation.get())),
@@ -409,27 +368,21 @@ impl FencedLedger for PostgresLedger {
     }
 
     async fn read(&self, partition: &PartitionId, from: Position, limit: PageSize) -> Result<Page> {
-        let page = self.page(partition, Some(from), limit, false).await?;
-        match page {
-            Some(page) if page.head.is_some_and(|(head, _)| from.get() - 1 > head.get()) => {
-                Err(LedgerError::AheadOfLog { from, head: page.head.map(|(head, _)| head) })
-            }
-            Some(page) => Ok(page),
-            None if from > Position::FIRST => Err(LedgerError::AheadOfLog { from, head: None }),
-            None => Ok(Page::forward(Vec::new(), None)),
-        }
+        self.page(partition, Wanted::Forward { from, kind: None }, limit).await
+    }
+
+    async fn read_kind(
+        &self,
+        partition: &PartitionId,
+        kind: &EventKind,
+        from: Position,
+        limit: PageSize,
+    ) -> Result<Page> {
+        self.page(partition, Wanted::Forward { from, kind: Some(kind.clone()) }, limit).await
     }
 
     async fn read_back(&self, partition: &PartitionId, from: Option<Position>, limit: PageSize) -> Result<Page> {
-        let page = self.page(partition, from, limit, true).await?;
-        match (page, from) {
-            (Some(page), Some(from)) if page.head.is_some_and(|(head, _)| from > head) => {
-                Err(LedgerError::AheadOfLog { from, head: page.head.map(|(head, _)| head) })
-            }
-            (Some(page), _) => Ok(page),
-            (None, Some(from)) => Err(LedgerError::AheadOfLog { from, head: None }),
-            (None, None) => Ok(Page::backward(Vec::new(), None)),
-        }
+        self.page(partition, Wanted::Back { from }, limit).await
     }
 
     async fn partitions(&self, after: Option<&PartitionId>, limit: PageSize) -> Result<PartitionPage> {
@@ -471,30 +424,23 @@ impl FencedLedger for PostgresLedger {
 }
 
 impl PostgresLedger {
-    /// A page of events, or `None` where the partition was never claimed.
-    async fn page(
-        &self,
-        partition: &PartitionId,
-        from: Option<Position>,
-        limit: PageSize,
-        backward: bool,
-    ) -> Result<Option<Page>> {
-        let values = vec![
-            Value::Text(Some(partition.as_str())),
-            Value::Big(from.map(Position::get)),
-            Value::Small(Some(count(limit))),
-            Value::Bool(backward),
-            Value::Big(Some(PAGE_BYTES)),
-        ];
+    /// Reads a page in a task of its own. It ends whether this future is polled or not, so a stream that reads ahead
+    /// keeps no connection and no snapshot while its consumer does something else (D6).
+    async fn page(&self, partition: &PartitionId, wanted: Wanted, limit: PageSize) -> Result<Page> {
+        let (shared, name) = (self.shared.clone(), partition.clone());
         let span = tracing::debug_span!("fenced_ledger.read", %partition);
-        let call = Call { function: &call::READ, values };
-        let rows = self.shared.runner.run(&call, false).instrument(span).await?;
-        let Some((header, rows)) = rows.split_first() else { return Ok(None) };
-        let head = row::header(header).map_err(|bad| bad.at(Some(partition), None))?;
-        let rows = rows.iter().map(|row| row::log_row(row, partition)).collect::<Result<_>>()?;
-        let events = row::events(rows, partition, backward)?;
-        let page = if backward { Page::backward(events, Some(head)) } else { Page::forward(events, Some(head)) };
-        Ok(Some(page))
+        let read = async move { page::read(&shared.runner, &name, wanted, limit).await };
+        // Its drop ends the task, and with it the connection of a read that was not read out (U3).
+        let mut reading = JoinSet::new();
+        reading.spawn(read.instrument(span).with_current_subscriber());
+        match reading.join_next().await {
+            Some(Ok(page)) => page,
+            Some(Err(error)) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+            _ => {
+                let failure = Failure::new(FailureKind::Closed, "the runtime ends");
+                Err(LedgerError::NotWritten(failure))
+            }
+        }
     }
 }
 

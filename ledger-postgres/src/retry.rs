@@ -3,11 +3,11 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
-use ledger_core::{Failure, LedgerError, Result};
+use ledger_core::{Failure, LedgerError, LedgerId, Result};
+use sqlx::PgConnection;
 use sqlx::postgres::PgRow;
 
-use crate::Schema;
-use crate::call::{Call, Way};
+use crate::call::{Call, Statements, Way};
 use crate::classify::{self, Classified};
 use crate::options::{Options, milliseconds};
 use crate::pool::{Connections, Lent};
@@ -15,10 +15,49 @@ use crate::pool::{Connections, Lent};
 /// A renewal on a connection of the reserve waits at most so long for a lock, because the others wait for it.
 const RESERVE_WAIT: Duration = Duration::from_millis(500);
 
+/// What is sent over a connection, and how its answer is read.
+pub(crate) trait Ask: Sync {
+    type Answer: Send;
+
+    fn writes(&self) -> bool;
+
+    /// Sends it and reads the answer. `wait` bounds its waits for locks, where the session does not.
+    fn send(
+        &self,
+        connection: &mut PgConnection,
+        statements: &Statements,
+        way: Way,
+        wait: Option<i32>,
+    ) -> impl Future<Output = sqlx::Result<Self::Answer>> + Send;
+
+    /// Whether the answer was read to its end, so that the connection can be used again.
+    fn is_read_out(_: &Self::Answer) -> bool {
+        true
+    }
+}
+
+impl Ask for Call<'_> {
+    type Answer = Vec<PgRow>;
+
+    fn writes(&self) -> bool {
+        self.function.writes.is_some()
+    }
+
+    async fn send(
+        &self,
+        connection: &mut PgConnection,
+        statements: &Statements,
+        way: Way,
+        wait: Option<i32>,
+    ) -> sqlx::Result<Vec<PgRow>> {
+        self.run(connection, statements, way, wait).await
+    }
+}
+
 /// What runs a call until it is answered or the budget is used up.
 #[derive(Debug)]
 pub(crate) struct Runner {
-    pub(crate) schema: Schema,
+    pub(crate) statements: Statements,
     connections: Connections,
     budget: Duration,
     tries: u32,
@@ -29,7 +68,7 @@ pub(crate) struct Runner {
 impl Runner {
     pub(crate) fn new(options: &Options, connections: Connections) -> Self {
         Self {
-            schema: options.schema.clone(),
+            statements: Statements::new(options.schema.clone()),
             connections,
             budget: options.budget,
             tries: options.tries,
@@ -44,15 +83,15 @@ impl Runner {
     }
 
     /// Runs a call. `renewal`: on a connection of the reserve where no other is free.
-    pub(crate) async fn run(&self, call: &Call<'_>, renewal: bool) -> Result<Vec<PgRow>> {
+    pub(crate) async fn run<A: Ask>(&self, call: &A, renewal: bool) -> Result<A::Answer> {
         self.run_by(call, renewal, self.deadline()).await
     }
 
     /// Runs a call within what is left of a budget.
-    pub(crate) async fn run_by(&self, call: &Call<'_>, renewal: bool, deadline: Instant) -> Result<Vec<PgRow>> {
+    pub(crate) async fn run_by<A: Ask>(&self, call: &A, renewal: bool, deadline: Instant) -> Result<A::Answer> {
         for tries in 1.. {
             let failed = match self.attempt(call, renewal, deadline).await {
-                Ok(rows) => return Ok(rows),
+                Ok(answer) => return Ok(answer),
                 Err(failed) => failed,
             };
             let pause = pause(tries);
@@ -70,6 +109,11 @@ impl Runner {
         self.connections.lend(Instant::now() + self.budget).await.map_err(|failed| failed.error)
     }
 
+    /// The ledger that was opened: every connection must have it from here on.
+    pub(crate) fn is(&self, ledger: LedgerId) {
+        self.connections.is(ledger);
+    }
+
     /// Runs a group's call, once: where it surely wrote nothing, its members go alone.
     pub(crate) async fn run_group(&self, call: &Call<'_>) -> Result<Vec<PgRow>> {
         let deadline = self.deadline();
@@ -77,7 +121,7 @@ impl Runner {
         sent.await.map_err(|failed: Classified| failed.error)
     }
 
-    async fn attempt(&self, call: &Call<'_>, renewal: bool, deadline: Instant) -> Result<Vec<PgRow>, Classified> {
+    async fn attempt<A: Ask>(&self, call: &A, renewal: bool, deadline: Instant) -> Result<A::Answer, Classified> {
         let lent = if renewal {
             self.connections.lend_for_renewal(deadline).await?
         } else {
@@ -86,8 +130,8 @@ impl Runner {
         self.send(call, lent, deadline).await
     }
 
-    async fn send(&self, call: &Call<'_>, mut lent: Lent, deadline: Instant) -> Result<Vec<PgRow>, Classified> {
-        let writes = call.function.writes.is_some();
+    async fn send<A: Ask>(&self, call: &A, mut lent: Lent, deadline: Instant) -> Result<A::Answer, Classified> {
+        let writes = call.writes();
         let way = match (self.simple, lent.is_theirs()) {
             (true, _) => Way::Simple,
             (false, true) if writes => Way::Procedure,
@@ -99,12 +143,14 @@ impl Runner {
         } else {
             (self.simple || lent.is_theirs()).then(|| milliseconds(self.lock_wait))
         };
-        let answer = call.run(lent.connection(), &self.schema, way, wait);
+        let answer = call.send(lent.connection(), &self.statements, way, wait);
         // The library never cancels at the server: a call whose time has run out keeps its connection, which is closed.
         let failed = match tokio::time::timeout_at(deadline.into(), answer).await {
-            Ok(Ok(rows)) => {
-                lent.give_back();
-                return Ok(rows);
+            Ok(Ok(answer)) => {
+                if A::is_read_out(&answer) {
+                    lent.give_back();
+                }
+                return Ok(answer);
             }
             Ok(Err(error)) if writes => classify::write(error),
             Ok(Err(error)) => classify::read(error),
@@ -112,6 +158,8 @@ impl Runner {
         };
         if failed.keep {
             lent.give_back();
+        } else {
+            self.connections.distrust();
         }
         Err(failed)
     }

@@ -7,9 +7,9 @@
 use std::sync::Arc;
 
 use ledger_core::{
-    AcquisitionId, AppendId, Current, Digest, Entry, Event, EventKind, Generation, Holder, Json, Judged, Lease,
-    LedgerError, LedgerId, Note, Operation, PartitionId, Position, Reason, RecordSlot, RecordState, Refused,
-    RejectionRecord, Remark, Revision, TenureState, Timestamp, Ttl, Vacancy,
+    AcquisitionId, AppendId, Current, Digest, Entry, Generation, Holder, Json, Judged, Lease, LedgerError, LedgerId,
+    Note, Operation, PartitionId, Position, Reason, RecordSlot, RecordState, Refused, RejectionRecord, Remark,
+    Revision, TenureState, Timestamp, Ttl, Vacancy,
 };
 use sqlx::postgres::{PgRow, PgValueFormat};
 use sqlx::{Row, ValueRef};
@@ -26,9 +26,9 @@ impl Unreadable {
     }
 }
 
-type Field<T> = Result<T, Unreadable>;
+pub(crate) type Field<T> = Result<T, Unreadable>;
 
-fn checked<T, E: std::fmt::Display>(what: &str, value: Result<T, E>) -> Field<T> {
+pub(crate) fn checked<T, E: std::fmt::Display>(what: &str, value: Result<T, E>) -> Field<T> {
     value.map_err(|error| Unreadable(format!("{what}: {error}")))
 }
 
@@ -41,6 +41,11 @@ pub(crate) struct Fields<'a> {
 impl<'a> Fields<'a> {
     pub(crate) fn of(row: &'a PgRow) -> Self {
         Self { row, next: 0 }
+    }
+
+    /// Leaves out so many columns.
+    pub(crate) fn skip(&mut self, columns: usize) {
+        self.next += columns;
     }
 
     /// The bytes of the next value, and whether they are text.
@@ -58,7 +63,7 @@ impl<'a> Fields<'a> {
         value.ok_or_else(|| Unreadable(format!("column {} is NULL", self.next)))
     }
 
-    fn optional_integer(&mut self) -> Field<Option<i64>> {
+    pub(crate) fn optional_integer(&mut self) -> Field<Option<i64>> {
         let Some((bytes, text)) = self.value()? else { return Ok(None) };
         if text {
             return checked("a number", checked("text", std::str::from_utf8(bytes))?.parse()).map(Some);
@@ -130,6 +135,14 @@ impl<'a> Fields<'a> {
         checked("a holder", Holder::new(self.text()?))
     }
 
+    fn holder_or(&mut self, known: &mut Option<Holder>) -> Field<Holder> {
+        let text = self.text()?;
+        match known {
+            Some(holder) if holder.as_str() == text => Ok(holder.clone()),
+            _ => Ok(known.insert(checked("a holder", Holder::new(text))?).clone()),
+        }
+    }
+
     pub(crate) fn time(&mut self) -> Field<Timestamp> {
         self.integer().map(Timestamp::from_micros)
     }
@@ -146,8 +159,13 @@ impl<'a> Fields<'a> {
         }))
     }
 
-    /// The facts of an entry, `entry_id` to `entry_chain`; `None` where `first` is NULL.
-    fn entry_before(&mut self) -> Field<Option<Partial>> {
+    /// The facts of an entry that ends at `last`, `entry_id` to `chain`; `None` where `first` is NULL.
+    pub(crate) fn entry(&mut self, last: Position, known: &mut Option<Holder>) -> Field<Option<Arc<Entry>>> {
+        self.entry_before(known)?.map(|partial| partial.ending(last)).transpose()
+    }
+
+    /// The same, where the last position comes later. A holder that is the one before is not made anew.
+    fn entry_before(&mut self, known: &mut Option<Holder>) -> Field<Option<Partial>> {
         let id = self.optional_uuid()?;
         let Some(first) = self.optional_position()? else {
             self.next += 6;
@@ -157,7 +175,7 @@ impl<'a> Fields<'a> {
             id,
             first,
             generation: self.generation()?,
-            holder: self.holder()?,
+            holder: self.holder_or(known)?,
             acquisition: self.uuid()?,
             recorded_at: self.time()?,
             content: self.digest()?,
@@ -306,7 +324,7 @@ pub(crate) fn answer(row: &PgRow) -> Field<Answer> {
     let revision = checked("a revision", u64::try_from(fields.optional_integer()?.unwrap_or_default()))?;
     let behind = fields.value()?.is_some_and(|(bytes, _)| matches!(bytes, [1] | b"t"));
     let judged = Judged::new(Timestamp::from_micros(time), Revision::new(revision), behind);
-    let partial = fields.entry_before()?;
+    let partial = fields.entry_before(&mut None)?;
     let last = fields.optional_position()?;
     let entry = match (partial, last) {
         (Some(partial), Some(last)) => Some(partial.ending(last)?),
@@ -320,67 +338,6 @@ pub(crate) fn answer(row: &PgRow) -> Field<Answer> {
     };
     let successor = fields.optional_text()?.map(Json::stored);
     Ok(Answer { verdict, state, judged, entry, record, successor })
-}
-
-/// A row of `read`: an event, or the end of an entry of which a part is on the page.
-pub(crate) struct LogRow {
-    pub(crate) position: Position,
-    pub(crate) event: Option<(EventKind, Json, Json)>,
-    pub(crate) entry: Option<Arc<Entry>>,
-}
-
-/// Reads a row of `read`, but not its first.
-pub(crate) fn log_row(row: &PgRow, partition: &PartitionId) -> Result<LogRow, LedgerError> {
-    let mut fields = Fields::of(row);
-    let position = fields.position().map_err(|bad| bad.at(Some(partition), None))?;
-    read_log_row(fields, position).map_err(|bad| bad.at(Some(partition), Some(position)))
-}
-
-fn read_log_row(mut fields: Fields<'_>, position: Position) -> Field<LogRow> {
-    let kind = fields.optional_text()?;
-    let payload = fields.optional_text()?.map(Json::stored);
-    let metadata = fields.optional_text()?.map(Json::stored);
-    let event = match (kind, payload, metadata) {
-        (Some(kind), Some(payload), Some(metadata)) => {
-            Some((checked("a kind", EventKind::stored(kind))?, payload, metadata))
-        }
-        _ => None,
-    };
-    let entry = fields.entry_before()?.map(|partial| partial.ending(position)).transpose()?;
-    Ok(LogRow { position, event, entry })
-}
-
-/// The first row of `read`: the newest position and its generation.
-pub(crate) fn header(row: &PgRow) -> Field<(Position, Generation)> {
-    let mut fields = Fields::of(row);
-    let head = fields.position()?;
-    fields.next = 6;
-    Ok((head, fields.generation()?))
-}
-
-/// Puts the events of a page together with their entries, in the order of the rows.
-pub(crate) fn events(rows: Vec<LogRow>, partition: &PartitionId, backward: bool) -> Result<Vec<Event>, LedgerError> {
-    // From the newest to the oldest, so that an entry's end comes before its events.
-    let mut rows = rows;
-    if !backward {
-        rows.reverse();
-    }
-    let mut entry: Option<Arc<Entry>> = None;
-    let mut events = Vec::with_capacity(rows.len());
-    for row in rows {
-        let at = row.position;
-        if let Some(end) = row.entry {
-            entry = Some(end);
-        }
-        let Some((kind, payload, metadata)) = row.event else { continue };
-        let missing = || LedgerError::corrupt(Some(partition), Some(at), "the event belongs to no entry");
-        let of = entry.as_ref().filter(|entry| (entry.first..=entry.last).contains(&at)).ok_or_else(missing)?;
-        events.push(Event::new(at, kind, payload, metadata, of.clone()));
-    }
-    if !backward {
-        events.reverse();
-    }
-    Ok(events)
 }
 
 /// Reads a row of `rejections`.

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use ledger_core::{
-    Advance, Advanced, Append, AppendId, Appended, Capability, Claim, Claimed, Description, Ended, Failure,
+    Advance, Advanced, Append, AppendId, Appended, Capability, Claim, Claimed, Description, Ended, EventKind, Failure,
     FailureKind, Fate, FencedLedger, Generation, Lease, LedgerError, Note, Observation, Page, PageSize, PartitionId,
     PartitionPage, PartitionState, Position, RecordPage, RecordSlot, RecordState, Refused, Rejection, Released,
     Renewal, Result, Ttl, judge,
@@ -238,6 +238,19 @@ impl FencedLedger for SqliteLedger {
     async fn read(&self, partition: &PartitionId, from: Position, limit: PageSize) -> Result<Page> {
         let name = partition.clone();
         let read = move |connection: &_| page::forward(connection, &name, from, limit);
+        let span = debug_span!("fenced_ledger.read", %partition);
+        self.open_readers()?.read(read).instrument(span).await.map_err(about(partition))
+    }
+
+    async fn read_kind(
+        &self,
+        partition: &PartitionId,
+        kind: &EventKind,
+        from: Position,
+        limit: PageSize,
+    ) -> Result<Page> {
+        let (name, kind) = (partition.clone(), kind.clone());
+        let read = move |connection: &_| page::of_kind(connection, &name, &kind, from, limit);
         let span = debug_span!("fenced_ledger.read", %partition);
         self.open_readers()?.read(read).instrument(span).await.map_err(about(partition))
     }

@@ -23,7 +23,8 @@
 //! # How it works
 //!
 //! One writer thread takes all calls that are queued into one `BEGIN IMMEDIATE … COMMIT`, and answers after the commit:
-//! many callers share one flush. The judgement is the one of `ledger-core`, made while SQLite's write lock is held, so
+//! many callers share one flush. There is nothing to turn on: a lone call goes at once, and a group forms while the one
+//! before is on its way to the disk. The judgement is the one of `ledger-core`, made while SQLite's write lock is held, so
 //! it is atomic across all processes. Reads have threads and connections of their own, which write nothing and hold no
 //! transaction between two pages. No asynchronous runtime is needed.
 //!
@@ -46,7 +47,8 @@
 //! | U3 | a call is one message to a thread; whoever drops its answer does not stop it half-way |
 //! | U4 | nothing is tried again but taking the lock, within [`SqliteOptions::busy_timeout`] |
 //! | I1, I2 | the digests are stored with each entry; a page that can not be read is `Corrupt` at its position |
-//! | D1, D2 | one page is one short read transaction of a snapshot |
+//! | D1, D2, D5, D6 | one page is one short read transaction of a snapshot, on a reader's thread, which ends whether its answer is waited for or not |
+//! | D7 | a walk along the positions inside of SQLite: an index on the kind would cost each append a page more |
 //! | S1 | [`OpenError`]: everything is looked at before anything is changed, set, and read back |
 //! | S2 | WAL with `synchronous=FULL`; weaker by name only |
 //! | S3 | the layout is installed in one transaction, whose need is looked up again under the lock |

@@ -131,6 +131,11 @@ impl<'a> Fields<'a> {
 
     /// The entry whose facts stand on the row of its last event; `None` on an event that is not the last.
     pub(crate) fn entry(&mut self, last: Position) -> Field<Option<Entry>> {
+        self.entry_like(last, &mut None)
+    }
+
+    /// The same; a holder that is the one before is not made anew.
+    pub(crate) fn entry_like(&mut self, last: Position, before: &mut Option<Holder>) -> Field<Option<Entry>> {
         let start = self.next;
         let id: Option<AppendId> = self.optional_uuid()?;
         let Some(first) = self.optional_integer()? else {
@@ -142,7 +147,10 @@ impl<'a> Fields<'a> {
             return Err(Unreadable(format!("an entry begins at {first}, after its end")));
         }
         let generation = self.generation()?;
-        let holder = self.holder()?;
+        let holder = match (self.text()?, &*before) {
+            (text, Some(holder)) if holder.as_str() == text => holder.clone(),
+            (text, _) => before.insert(checked("a holder", Holder::new(text))?).clone(),
+        };
         let acquisition = self.uuid()?;
         let recorded_at = self.time()?;
         let content = self.digest()?;

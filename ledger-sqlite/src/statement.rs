@@ -17,6 +17,7 @@ pub(crate) const INSERT_PARTITION: &str = include_str!("sql/insert_partition.sql
 pub(crate) const UPDATE_PARTITION: &str = include_str!("sql/update_partition.sql");
 pub(crate) const INSERT_EVENT: &str = include_str!("sql/insert_event.sql");
 pub(crate) const PAGE_FORWARD: &str = include_str!("sql/page_forward.sql");
+pub(crate) const PAGE_OF_KIND: &str = include_str!("sql/page_of_kind.sql");
 pub(crate) const PAGE_BACKWARD: &str = include_str!("sql/page_backward.sql");
 pub(crate) const PARTITIONS: &str = include_str!("sql/partitions.sql");
 pub(crate) const RECORDS_OF_BUDGET: &str = include_str!("sql/records_of_budget.sql");

@@ -8,7 +8,7 @@ use common::Place;
 use ledger_sqlite::SqliteLedger;
 
 /// The columns of each statement; none where it returns no rows. Written down here by hand.
-const COLUMNS: [(&str, &str); 23] = [
+const COLUMNS: [(&str, &str); 24] = [
     ("advance_taken", "position entry_id first generation holder acquisition recorded_at content chain payload"),
     ("claims_from", "position generation holder acquisition payload"),
     ("count_record", "count"),
@@ -27,6 +27,10 @@ const COLUMNS: [(&str, &str); 23] = [
     ),
     (
         "page_forward",
+        "position entry_id first generation holder acquisition recorded_at content chain kind metadata payload",
+    ),
+    (
+        "page_of_kind",
         "position entry_id first generation holder acquisition recorded_at content chain kind metadata payload",
     ),
     ("partitions", "name"),
@@ -97,6 +101,7 @@ fn no_statement_of_a_judgement_scans_a_table() {
         "claims_from",
         "page_forward",
         "page_backward",
+        "page_of_kind",
         "partitions",
         "records",
         "records_of_budget",

@@ -1,14 +1,18 @@
-//! The parent: starts two workers, stops the first holder in the middle, lets the other take over, wakes the first.
+//! The parent: starts workers, stops the first holder in the middle, lets another take over, wakes the first. Then the same
+//! with the second, when it has sent a request.
 
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use ledger_core::Json;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
+use crate::bank::Bank;
 use crate::report::Report;
 use crate::store::{self, Store};
 use crate::{Result, summary};
@@ -54,13 +58,26 @@ async fn import(store: &Store, input: &Path, lines: &[Json], kill: bool) -> Resu
         described.version
     );
     let batch = lines.len().div_ceil(BATCHES).max(1);
-    let mut cast = Cast::start(store, input, batch)?;
+    let bank = Bank::open()?;
+    let mut cast = Cast::new(store, input, batch, bank.address)?;
+    cast.start('a')?;
+    cast.start('b')?;
 
+    let first = first_act(&mut cast, lines.len(), kill)?;
+    let second = if first == 'a' { 'b' } else { 'a' };
+    second_act(&mut cast, &bank, second, kill)?;
+    cast.until("the import to end", |report| matches!(report, Report::Finished { .. }))?;
+    cast.end()?;
+
+    summary::print(&*ledger, lines, bank.counted()).await
+}
+
+/// The first holder is stopped in the middle; gives which that was.
+fn first_act(cast: &mut Cast, lines: usize, kill: bool) -> Result<char> {
     let first = cast.until(
         "one of them to be the holder and get a third done",
-        |report| matches!(report, Report::Appended { imported, .. } if imported * 3 >= lines.len()),
+        |report| matches!(report, Report::Appended { imported, .. } if imported * 3 >= lines),
     )?;
-    let second = if first == 'a' { 'b' } else { 'a' };
     if kill {
         println!("--- `{first}` is killed (SIGKILL). Its lease goes on until it runs out.");
         cast.child(first).kill()?;
@@ -71,7 +88,7 @@ async fn import(store: &Store, input: &Path, lines: &[Json], kill: bool) -> Resu
 
     cast.until(
         "the other to take over and get some work done",
-        |report| matches!(report, Report::Appended { imported, .. } if imported * 2 >= lines.len()),
+        |report| matches!(report, Report::Appended { imported, .. } if imported * 2 >= lines),
     )?;
     if !kill {
         println!("--- `{first}` is woken (SIGCONT). It still believes that it holds the partition, and writes.");
@@ -79,54 +96,110 @@ async fn import(store: &Store, input: &Path, lines: &[Json], kill: bool) -> Resu
         let refused =
             cast.until("the woken worker to be refused", |report| matches!(report, Report::Refused { .. }))?;
         if refused != first {
-            return Err(format!("`{second}` was refused, and it holds the partition").into());
+            return Err(format!("`{refused}` was refused, and it holds the partition").into());
         }
     }
-    cast.until("the import to end", |report| matches!(report, Report::Finished { .. }))?;
-    cast.end()?;
-
-    summary::print(&*ledger, lines).await
+    Ok(first)
 }
 
-/// The two workers and what they report.
+/// The second holder is stopped when its request has arrived at the bank and the answer has not arrived at it.
+fn second_act(cast: &mut Cast, bank: &Bank, second: char, kill: bool) -> Result<()> {
+    println!("--- A third process, `c`, waits for its turn.");
+    cast.start('c')?;
+    // It may have got so far while the first one was being refused.
+    if !cast.has_sent {
+        cast.until("the second holder to send its request", |report| matches!(report, Report::Sends { .. }))?;
+    }
+    let key = bank.payment()?;
+    if kill {
+        println!("--- The bank has got `{key}`; before it answers, `{second}` is killed (SIGKILL).");
+        cast.child(second).kill()?;
+    } else {
+        println!("--- The bank has got `{key}`; before it answers, `{second}` is paused (SIGSTOP).");
+        cast.signal(second, Signal::STOP)?;
+        cast.is_stopped(second)?;
+    }
+    bank.answer();
+    cast.until("the third to settle the request", |report| matches!(report, Report::Settled { .. }))?;
+    if !kill {
+        println!("--- `{second}` is woken (SIGCONT). The bank's answer is there, and it wants to write it down.");
+        cast.signal(second, Signal::CONT)?;
+        let refused =
+            cast.until("the late answer to be refused", |report| matches!(report, Report::AnswerRefused { .. }))?;
+        if refused != second {
+            return Err(format!("`{refused}` was refused, and it holds the partition").into());
+        }
+    }
+    Ok(())
+}
+
+/// The workers and what they report.
 struct Cast {
+    /// How each is started.
+    store: (&'static str, String),
+    arguments: Vec<OsString>,
     workers: Vec<(char, Child)>,
+    sender: Sender<(char, Result<Report>)>,
     reports: Receiver<(char, Result<Report>)>,
     start: Instant,
+    /// Whether one has reported that it sends a request.
+    has_sent: bool,
 }
 
 impl Cast {
-    fn start(store: &Store, input: &Path, batch: usize) -> Result<Self> {
+    fn new(store: &Store, input: &Path, batch: usize, bank: SocketAddr) -> Result<Self> {
         let (sender, reports) = channel();
-        let mut cast = Self { workers: Vec::new(), reports, start: Instant::now() };
-        for name in ['a', 'b'] {
-            let mut child = Command::new(std::env::current_exe()?)
-                .envs([store.tell()?])
-                .args(["worker", "--holder", &name.to_string(), "--input"])
-                .arg(input)
-                .args(["--batch", &batch.to_string(), "--pace", &PACE_MILLIS.to_string()])
-                .stdin(Stdio::null())
-                .stdout(Stdio::piped())
-                .spawn()?;
-            let output = child.stdout.take().ok_or("a worker without standard output")?;
-            cast.workers.push((name, child));
-            let sender: Sender<_> = sender.clone();
-            std::thread::spawn(move || {
-                for line in BufReader::new(output).lines() {
-                    let report = line.map_err(Into::into).and_then(|line| Ok(serde_json::from_str(&line)?));
-                    // The parent has gone on without this report only when it is about to end.
-                    if sender.send((name, report)).is_err() {
-                        break;
-                    }
-                }
-            });
+        let numbers = [batch.to_string(), PACE_MILLIS.to_string(), bank.to_string()];
+        let mut arguments: Vec<OsString> = vec!["--input".into(), input.into()];
+        for (name, number) in ["--batch", "--pace", "--bank"].into_iter().zip(numbers) {
+            arguments.extend([name.into(), number.into()]);
         }
-        Ok(cast)
+        Ok(Self {
+            store: store.tell()?,
+            arguments,
+            workers: Vec::new(),
+            sender,
+            reports,
+            start: Instant::now(),
+            has_sent: false,
+        })
+    }
+
+    fn start(&mut self, name: char) -> Result<()> {
+        let mut child = Command::new(std::env::current_exe()?)
+            .envs([self.store.clone()])
+            .args(["worker", "--holder", &name.to_string()])
+            .args(&self.arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let output = child.stdout.take().ok_or("a worker without standard output")?;
+        self.workers.push((name, child));
+        let sender = self.sender.clone();
+        std::thread::spawn(move || {
+            for line in BufReader::new(output).lines() {
+                let report = line.map_err(Into::into).and_then(|line| Ok(serde_json::from_str(&line)?));
+                // The parent has gone on without this report only when it is about to end.
+                if sender.send((name, report)).is_err() {
+                    break;
+                }
+            }
+        });
+        Ok(())
     }
 
     fn child(&mut self, name: char) -> &mut Child {
-        let place = usize::from(name == 'b');
-        &mut self.workers[place].1
+        let found = self.workers.iter_mut().find(|(worker, _)| *worker == name);
+        &mut found.expect("only workers that were started are named").1
+    }
+
+    /// Waits until a worker that was paused stands still.
+    fn is_stopped(&mut self, name: char) -> Result<()> {
+        let pid = Pid::from_child(self.child(name));
+        match waitpid(Some(pid), WaitOptions::UNTRACED)? {
+            Some((_, status)) if status.stopped() => Ok(()),
+            other => Err(format!("`{name}` was to be paused, and is not: {other:?}").into()),
+        }
     }
 
     fn signal(&mut self, name: char, signal: Signal) -> Result<()> {
@@ -142,6 +215,7 @@ impl Cast {
                 self.reports.recv_timeout(left).map_err(|error| format!("waiting for {what}: {error}"))?;
             let report = report?;
             self.say(name, &report);
+            self.has_sent |= matches!(report, Report::Sends { .. });
             if wanted(&report) {
                 return Ok(name);
             }
@@ -160,6 +234,15 @@ impl Cast {
             Report::Appended { lines, imported, head } => {
                 format!("appended {lines} lines, {imported} in all; the log ends at {head}")
             }
+            Report::Sends { key } => format!("has recorded the request `{key}`, and sends it to the bank"),
+            Report::Found { key, generation } => {
+                format!("finds the request `{key}` of generation {generation} open, and looks it up at the bank")
+            }
+            Report::Settled { key, transaction } => format!("settled `{key}`: the bank did it as `{transaction}`"),
+            Report::MadeBefore { key, generation } => {
+                format!("would pay, but `{key}` was sent under generation {generation}: sends nothing")
+            }
+            Report::AnswerRefused { key, why } => format!("wanted to settle `{key}`, was refused and stops: {why}"),
             Report::Refused { why } => format!("was refused and stops: {why}"),
             Report::Finished { imported } => {
                 format!("finished: {imported} lines are in the ledger; released the partition")

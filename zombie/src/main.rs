@@ -1,11 +1,14 @@
 //! An import on real processes. One worker is paused in the middle, another takes over, the first wakes up and is
-//! refused by the store.
+//! refused by the store. Then the second is paused with a request on its way to a bank; a third finds it, looks it up
+//! and settles it, and the second's late answer is refused and kept.
 //!
 //! `cargo run -p zombie` imports a small file that is shipped; `cargo run -p zombie -- FILE` another JSON Lines file;
-//! `--kill` kills the first holder instead of pausing it; `--postgres` or `--postgres URL` does it on PostgreSQL.
+//! `--kill` kills them instead of pausing them; `--postgres` or `--postgres URL` does it on PostgreSQL.
 
+mod bank;
 mod director;
 mod report;
+mod request;
 mod store;
 mod summary;
 mod worker;
@@ -24,7 +27,7 @@ pub(crate) type Result<T> = std::result::Result<T, Box<dyn std::error::Error + S
 struct Arguments {
     /// A JSON Lines file to import: one JSON value a line. Without it, a small file that is shipped.
     file: Option<PathBuf>,
-    /// Kill the first holder (SIGKILL) instead of pausing it.
+    /// Kill the holders (SIGKILL) instead of pausing them.
     #[arg(long)]
     kill: bool,
     /// On PostgreSQL instead of SQLite: on the server of this URL, in a schema that is removed afterwards, or without a

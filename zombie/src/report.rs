@@ -1,6 +1,6 @@
 //! What a worker tells its parent, one JSON object a line on its standard output.
 
-use ledger_core::{Generation, Position};
+use ledger_core::{Generation, Position, RequestKey};
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -11,6 +11,16 @@ pub(crate) enum Report {
     Appended { lines: usize, imported: usize, head: Position },
     /// The store refused it.
     Refused { why: String },
+    /// It has recorded a request to the bank, and sends it.
+    Sends { key: RequestKey },
+    /// It has found a request open that was sent under this generation, and looks it up at the bank.
+    Found { key: RequestKey, generation: Generation },
+    /// It has settled a request, by what the bank said.
+    Settled { key: RequestKey, transaction: String },
+    /// The request was made before, under this generation: it sends nothing.
+    MadeBefore { key: RequestKey, generation: Generation },
+    /// The store refused what it wanted to say of its request.
+    AnswerRefused { key: RequestKey, why: String },
     /// All lines are in the log and the partition is released.
     Finished { imported: usize },
 }

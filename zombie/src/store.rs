@@ -30,7 +30,7 @@ impl Store {
     pub(crate) fn on_postgres(url: Option<String>) -> Result<Self> {
         let url = match url {
             Some(url) => url,
-            None => Shared::in_process(&test_postgres::Options::new(Wanted::Any))?.url(),
+            None => Shared::in_process(&test_postgres::Options::new(Wanted::Any)).map_err(or_a_server_of_yours)?.url(),
         };
         Ok(Self::Postgres { url, schema: format!("zombie_{}", uuid::Uuid::now_v7().simple()) })
     }
@@ -72,6 +72,11 @@ impl Store {
         }
         Ok(())
     }
+}
+
+/// Where there is no server to start, one may run elsewhere.
+fn or_a_server_of_yours(error: test_postgres::Error) -> String {
+    format!("{error}\n  Or use one that runs:  cargo run -p zombie -- --postgres postgres://USER@HOST/DATABASE")
 }
 
 /// The partition of the import.

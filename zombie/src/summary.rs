@@ -2,10 +2,11 @@
 
 use comfy_table::{Table, presets};
 use ledger_core::{
-    Basis, FencedLedger, FencedLedgerExt, Generation, Holder, Json, OwnEvent, PageSize, Timestamp, Verification,
+    Basis, Evidence, FencedLedger, FencedLedgerExt, Generation, Holder, Json, OwnEvent, PageSize, RequestBook,
+    RequestState, Timestamp, Verification,
 };
 
-use crate::{Result, store};
+use crate::{Result, request, store};
 
 struct Tenure {
     holder: Holder,
@@ -16,12 +17,20 @@ struct Tenure {
     lines: usize,
 }
 
-pub(crate) async fn print(ledger: &dyn FencedLedger, lines: &[Json]) -> Result<()> {
+/// `payments` and `questions`: how often the bank was asked to pay, and how often what became of that.
+pub(crate) async fn print(
+    ledger: &dyn FencedLedger,
+    lines: &[Json],
+    (payments, questions): (usize, usize),
+) -> Result<()> {
     let (tenures, stored) = read(ledger).await?;
     println!("\nThe tenures, as the log tells them:");
     println!("{}", tenure_table(&tenures));
     println!("The refusals, as the store recorded them:");
     println!("{}", rejection_table(ledger).await?);
+
+    println!("The request to the bank, as log and refusals tell it:");
+    println!("{}", request_table(ledger).await?);
 
     let partition = store::partition()?;
     match ledger.verify(&partition, None).await? {
@@ -38,6 +47,10 @@ pub(crate) async fn print(ledger: &dyn FencedLedger, lines: &[Json]) -> Result<(
         )
         .into());
     }
+    if payments != 1 {
+        return Err(format!("the bank was asked to pay {payments} times").into());
+    }
+    println!("The bank got one request to pay; how often it was asked what became of it: {questions}.");
     println!("Every one of the {} input lines is in the ledger exactly once, in its order.", lines.len());
     Ok(())
 }
@@ -68,12 +81,14 @@ async fn read(ledger: &dyn FencedLedger) -> Result<(Vec<Tenure>, Vec<Json>)> {
                     tenure.end = own.kind().trim_start_matches('$').to_owned();
                 }
             }
-            _ => {
+            _ if event.kind.as_str() == store::LINE => {
                 if let Some(tenure) = tenures.last_mut() {
                     tenure.lines += 1;
                 }
                 lines.push(event.payload);
             }
+            // The request's.
+            _ => {}
         }
         (tenures, lines)
     });
@@ -110,6 +125,34 @@ async fn rejection_table(ledger: &dyn FencedLedger) -> Result<Table> {
             format!("generation {current}"),
             record.first_at.to_string(),
             record.count.to_string(),
+        ]);
+    }
+    Ok(table)
+}
+
+async fn request_table(ledger: &dyn FencedLedger) -> Result<Table> {
+    let (partition, key) = (store::partition()?, request::key()?);
+    let request = ledger.look_up(&partition, &key).await?.ok_or("the request is not in the log")?;
+    let mut table = new_table(["what", "by", "when", "evidence"]);
+    let by = |entry: &ledger_core::Entry| format!("`{}`, generation {}", entry.holder, entry.generation);
+    let (made, settled) = (&request.made, &request.changed);
+    table.add_row(["recorded, then sent".to_owned(), by(made), made.recorded_at.to_string(), format!("key `{key}`")]);
+    let RequestState::Succeeded { evidence } = &request.state else {
+        return Err(format!("the request is not settled: {:?}", request.state).into());
+    };
+    let told = |evidence: &Evidence| format!("{}, `{}`", evidence.source, evidence.reference);
+    table.add_row(["settled: succeeded".to_owned(), by(settled), settled.recorded_at.to_string(), told(evidence)]);
+    for late in ledger.late_answers(&partition, Generation::FIRST).await? {
+        let generation = late.generation.map_or_else(|| "-".to_owned(), |generation| generation.to_string());
+        let said = match &late.said {
+            RequestState::Succeeded { evidence } | RequestState::Failed { evidence } => told(evidence),
+            other => format!("{other:?}"),
+        };
+        table.add_row([
+            format!("late answer, refused: {}", late.reason),
+            format!("`{}`, generation {generation}", late.holder),
+            late.first_at.to_string(),
+            said,
         ]);
     }
     Ok(table)

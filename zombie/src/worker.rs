@@ -1,5 +1,6 @@
 //! A worker: waits until the partition is free, goes on where the log ends, stops when the store refuses it.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use ledger_core::{
 
 use crate::Result;
 use crate::report::Report;
+use crate::request::{self, Next};
 use crate::store::{self, Store};
 
 /// How long a lease lasts; a paused holder is replaced after at most this long.
@@ -33,6 +35,9 @@ pub(crate) struct Arguments {
     /// How long the work on a batch takes, in milliseconds.
     #[arg(long)]
     pace: u64,
+    /// Where the bank is.
+    #[arg(long)]
+    bank: SocketAddr,
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<()> {
@@ -42,11 +47,21 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     let ttl = Ttl::from_millis(TTL_MILLIS)?;
 
     let claimed = ledger.claim_when_free(&partition, &arguments.holder, ttl, PATIENCE).await?;
-    let (mut lease, mut head) = (claimed.lease, claimed.head);
+    let mut lease = claimed.lease;
     let mut imported = imported(&*ledger, &partition).await?;
     Report::Claimed { generation: lease.generation, found: imported }.send()?;
+    if request::take_up(&*ledger, &lease, arguments.bank).await? == Next::Stop {
+        return Ok(());
+    }
 
+    let (mut head, mut fee_is_paid) = (head(&*ledger, &partition).await?, false);
     while imported < lines.len() {
+        if !fee_is_paid && (imported + arguments.batch) * 4 > lines.len() * 3 {
+            if request::pay(&*ledger, &lease, arguments.bank).await? == Next::Stop {
+                return Ok(());
+            }
+            (head, fee_is_paid) = (self::head(&*ledger, &partition).await?, true);
+        }
         let batch: Vec<Json> = lines.iter().skip(imported).take(arguments.batch).cloned().collect();
         // Stands for the work on the batch. A worker that is stopped here does not know it when it wakes.
         tokio::time::sleep(Duration::from_millis(arguments.pace)).await;
@@ -63,6 +78,11 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     }
     ledger.release(&lease).await?;
     Report::Finished { imported }.send()
+}
+
+/// Where the log ends: this worker alone writes to it now, or it will be refused.
+async fn head(ledger: &dyn FencedLedger, partition: &PartitionId) -> Result<Position> {
+    Ok(ledger.observe(partition).await?.tenure.ok_or("the partition was claimed")?.head)
 }
 
 /// How many lines the log has: whoever holds the partition goes on from there.

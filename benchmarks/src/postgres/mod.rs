@@ -2,6 +2,7 @@
 
 mod costs;
 mod facts;
+mod load;
 mod refusals;
 mod takeover;
 mod throughput;
@@ -13,6 +14,7 @@ use std::path::PathBuf;
 use ledger_postgres::{Options, PostgresLedger, Schema};
 use test_postgres::{Server, Wanted};
 
+use crate::report::Report;
 use crate::{Plan, Result};
 
 /// The benchmarks on PostgreSQL.
@@ -22,6 +24,8 @@ pub(crate) enum Benchmark {
     Postgres(Arguments),
     /// Round trips, flushes, bytes, CPU, growth by refusals and the wait for a stalled client on PostgreSQL.
     PostgresCosts(costs::Arguments),
+    /// Appends on PostgreSQL beside stale writers, an old snapshot, a large log, many partitions and a standby.
+    PostgresLoad(load::Arguments),
 }
 
 #[derive(clap::Args)]
@@ -44,6 +48,7 @@ impl Benchmark {
                 let facts = costs::run(plan, &arguments).await?;
                 serde_json::to_string_pretty(&facts)?
             }
+            Self::PostgresLoad(arguments) => serde_json::to_string_pretty(&load::run(plan, &arguments).await?)?,
         };
         if let Some(file) = json {
             std::fs::write(file, text)?;
@@ -52,8 +57,13 @@ impl Benchmark {
     }
 }
 
+/// Appends a second.
+pub(crate) async fn throughput(plan: &Plan, arguments: &Arguments) -> Result<Vec<Report>> {
+    throughput::run(plan, arguments).await
+}
+
 /// Starts the server in the plan's folder. Its settings are PostgreSQL's own.
-fn start(plan: &Plan, arguments: &Arguments) -> Result<Server> {
+pub(crate) fn start(plan: &Plan, arguments: &Arguments) -> Result<Server> {
     // Started by root, the server runs as another user, who must be able to make its folder there.
     let folder = std::fs::canonicalize(&plan.folder)?;
     std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o1777))?;

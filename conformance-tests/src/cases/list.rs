@@ -253,6 +253,14 @@ macro_rules! for_each_case {
                     "lease and head are read by two statements";
                 red09_reading_goes_on_while_a_lock_is_held [hold_lock] ["D1" "U2"]
                     "a shared lock for a consistent read, which waits for the writer";
+                red10_page_is_bounded_by_bytes [] ["D5" "D2"]
+                    "a count alone lets a page of large events fill the memory, and a bound alone stops before one";
+                red11_stream_reads_on_while_it_is_consumed [] ["D6" "D2"]
+                    "a cursor keeps one snapshot open for as long as its consumer takes";
+                red12_read_that_nobody_polls_holds_up_nobody [] ["D6" "U3"]
+                    "a stream that reads ahead keeps a connection or a lock, and its consumer's own append waits for it";
+                red13_rare_kind_is_found_behind_many_others [] ["D7" "D4"]
+                    "the kind is compared after the limit: an empty page is taken for the end";
             }
             payload {
                 pay01_json_text_is_kept_byte_for_byte [] ["A6"]
@@ -449,6 +457,22 @@ macro_rules! for_each_case {
                     "only what the tenure before had sent is looked at, or the sender is the last one";
                 hnd05_shows_what_the_predecessor_tried_since [] ["H3" "Q6"]
                     "the rejections of others, or of the tenure while it lasted, are shown too";
+            }
+            shadow {
+                shd01_bears_its_mark_in_the_log [] ["W1" "W3"]
+                    "a trial that looks like the real thing in the log";
+                shd02_stale_write_is_recorded_by_the_store [] ["W3" "E1" "E3"]
+                    "the shadow judges by itself, and nothing durable shows what would have been refused";
+                shd03_write_beside_a_holder_is_recorded_by_the_store [] ["W4" "E1"]
+                    "who never held the partition is not sent to the store at all, so nothing shows that there were two";
+                shd04_claims_anew_where_it_is_free [] ["W5"]
+                    "after one refusal a shadow is refused for ever, or it takes the partition before it was refused";
+                shd05_gives_way_to_who_enforces_and_stays_away [] ["W5" "W7" "C3"]
+                    "a trial that is still on keeps the partition from the first writer that enforces";
+                shd06_each_append_is_counted_once_on_a_bad_line [] ["W2" "A4"]
+                    "what got no answer is counted twice, or forgotten";
+                shd07_report_sums_up_what_the_store_has [] ["W6"]
+                    "the report is what the processes remember of it";
             }
         }
     };

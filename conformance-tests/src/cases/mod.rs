@@ -22,6 +22,7 @@ mod renewal;
 mod requests;
 mod restart;
 mod rollback;
+mod shadow;
 mod stale_write;
 mod takeover;
 mod unknown;
@@ -53,7 +54,7 @@ pub const UNTESTED: &[(&str, &str)] = &[
     ("U4", "retries within the library show only where the engine fails: the backend's own fault tests"),
     ("K1", "trust is measured without a store: scenarios of `ledger-core` in virtual time"),
     ("K5", "as K1"),
-    ("K6", "as K1, and a process that is stopped, in `ledger-memory/tests`"),
+    ("K6", "as K1, and a process that is stopped, in `ledger-memory/tests` and `zombie/tests/what_if`"),
     ("K7", "as K1"),
     ("K11", "as K1, and a subscriber of `tracing`, in `ledger-memory/tests`"),
     ("S1", "what a store refuses at open is its engine's matter"),

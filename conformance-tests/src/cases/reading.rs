@@ -1,7 +1,7 @@
 //! Reads: each position once, in order, without a gap, whoever writes meanwhile.
 
 use super::prelude::*;
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt, TryStreamExt};
 
 pub(super) async fn red01_prefix_while_five_write(cx: Context) -> Verdict {
     let (ledger, reader, jobs) = (cx.ledger(), cx.open().await?, partition("jobs"));
@@ -250,6 +250,168 @@ pub(super) async fn red09_reading_goes_on_while_a_lock_is_held(cx: Context) -> V
     guard.release().await?;
     equal("the next position", &ledger.append(&lease, &append("2")).await?.entry.first, &at(3))?;
     Ok(())
+}
+
+pub(super) async fn red10_page_is_bounded_by_bytes(cx: Context) -> Verdict {
+    let (ledger, jobs) = (cx.ledger(), partition("jobs"));
+    let lease = claim(&*ledger, &jobs, "a", long_ttl()).await?.lease;
+    // One is larger than every bound below. A store that compresses must not count what it has stored.
+    for sizes in [&[10, 2_000, 10][..], &[300_000], &[10; 5], &[5_000, 5_000], &[10]] {
+        ledger.append(&lease, &Append::new(sizes.iter().map(|size| sized(*size)).collect::<Vec<_>>())?).await?;
+    }
+    let whole = read_all(&*ledger, &jobs).await?;
+    for (items, bytes) in [(1_000, 1), (1_000, 100), (1_000, 2_500), (1_000, 12_000), (3, 12_000), (1_000, 200_000)] {
+        let size = PageSize::new(items)?.with_bytes(bytes)?;
+        let (mut forward, mut from) = (Vec::new(), Some(Position::FIRST));
+        while let Some(position) = from {
+            let page = ledger.read(&jobs, position, size).await?;
+            is_within(&page.events, size)?;
+            forward.extend(page.events);
+            from = page.next;
+        }
+        equal(&format!("the events in pages of {items} and {bytes} bytes"), &forward, &whole)?;
+        let (mut backward, mut from) = (Vec::new(), Some(at(i64::try_from(whole.len()).unwrap_or(0))));
+        while let Some(position) = from {
+            let page = ledger.read_back(&jobs, Some(position), size).await?;
+            is_within(&page.events, size)?;
+            backward.extend(page.events);
+            from = page.next;
+        }
+        backward.reverse();
+        equal(&format!("the events in pages of {items} and {bytes} bytes, backwards"), &backward, &whole)?;
+    }
+    Ok(())
+}
+
+pub(super) async fn red11_stream_reads_on_while_it_is_consumed(cx: Context) -> Verdict {
+    let (ledger, writer, jobs) = (cx.ledger(), cx.open().await?, partition("jobs"));
+    let lease = claim(&*ledger, &jobs, "a", long_ttl()).await?.lease;
+    // Two of them do not fit into one page of a stream.
+    for _ in 0..4 {
+        writer.append(&lease, &Append::new([sized(700_000)])?).await?;
+    }
+    let mut stream = ledger.events(&jobs, Position::FIRST);
+    let mut positions = vec![stream.try_next().await?.map_or(0, |event| event.position.get())];
+    let late = writer.append(&lease, &append("late")).await?.entry;
+    while let Some(event) = stream.try_next().await? {
+        positions.push(event.position.get());
+    }
+    let expected: Vec<i64> = (1..=late.last.get()).collect();
+    equal("the positions of a stream whose last page was read after an append", &positions, &expected)?;
+    ensure(stream.try_next().await?.is_none(), "a stream that has ended stays so", ())?;
+    drop(stream);
+    // Dropped on each of its pages, it leaves a ledger that reads and writes.
+    for taken in 0..5 {
+        let mut stream = ledger.events(&jobs, Position::FIRST);
+        for _ in 0..taken {
+            stream.try_next().await?;
+        }
+        drop(stream);
+        ledger.append(&lease, &append("1")).await?;
+    }
+    equal("the events in the end", &read_all(&*ledger, &jobs).await?.len(), &11)?;
+    Ok(())
+}
+
+pub(super) async fn red12_read_that_nobody_polls_holds_up_nobody(cx: Context) -> Verdict {
+    let (ledger, jobs) = (cx.ledger(), partition("jobs"));
+    let lease = claim(&*ledger, &jobs, "a", long_ttl()).await?.lease;
+    ledger.append(&lease, &Append::new([sized(700_000)])?).await?;
+    // More than a store has connections or threads.
+    let mut begun: Vec<_> = (0..64).map(|_| ledger.read(&jobs, Position::FIRST, PageSize::MAX).boxed()).collect();
+    let mut early = Vec::new();
+    for reading in &mut begun {
+        early.push((&mut *reading).now_or_never());
+    }
+    let bound = Duration::from_secs(5);
+    let others = async {
+        for round in 0..10 {
+            ledger.append(&lease, &append(&round.to_string())).await?;
+            ledger.renew(&lease, None).await?;
+            ledger.read_back(&jobs, None, PageSize::new(1)?).await?;
+            ledger.observe(&jobs).await?;
+        }
+        Ok::<_, Stop>(())
+    };
+    let done = tokio::time::timeout(bound, others).await;
+    done.map_err(|_| {
+        Violation::new("no call waits for a read that nobody polls", format!("no end within {bound:?}"))
+    })??;
+    for (reading, early) in begun.into_iter().zip(early) {
+        let page = match early {
+            Some(page) => page?,
+            None => reading.await?,
+        };
+        ensure((2..=12).contains(&page.events.len()), "a read that is polled on has its page", page.events.len())?;
+    }
+    Ok(())
+}
+
+pub(super) async fn red13_rare_kind_is_found_behind_many_others(cx: Context) -> Verdict {
+    let (ledger, jobs) = (cx.ledger(), partition("jobs"));
+    let lease = claim(&*ledger, &jobs, "a", long_ttl()).await?.lease;
+    let rare = EventKind::new("rare")?;
+    let others = |count: usize| vec![of_kind("other", 1); count];
+    // First, in the middle and last of an entry, alone, and behind 10,000 others.
+    let mut appends = vec![vec![of_kind("rare", 1), of_kind("rare", 2)], vec![of_kind("rare", 3)]];
+    appends.extend((0..10).map(|_| others(1_000)));
+    appends.push([others(3), vec![of_kind("rare", 4)], others(2), vec![of_kind("rare", 5)]].concat());
+    for events in appends {
+        ledger.append(&lease, &Append::new(events)?).await?;
+    }
+    let whole = read_all(&*ledger, &jobs).await?;
+    let expected: Vec<Event> = whole.iter().filter(|event| event.kind == rare).cloned().collect();
+    equal("the rare events of the whole log", &expected.len(), &5)?;
+    let near_the_end = i64::try_from(whole.len()).unwrap_or(0) - 8;
+    for (size, start) in [(100, 1), (10_000, 1), (1, near_the_end), (2, near_the_end)] {
+        let expected: Vec<_> = expected.iter().filter(|event| event.position.get() >= start).cloned().collect();
+        let (mut found, mut from, mut calls) = (Vec::new(), Some(at(start)), 0);
+        while let Some(position) = from {
+            let page = ledger.read_kind(&jobs, &rare, position, PageSize::new(size)?).await?;
+            let len = u32::try_from(page.events.len()).unwrap_or(u32::MAX);
+            ensure(len <= size, &format!("at most {size} events on a page"), len)?;
+            equal(
+                "the head that a page tells",
+                &page.head.map(|(head, _)| head),
+                &whole.last().map(|last| last.position),
+            )?;
+            ensure(page.next.is_none_or(|next| next > position), "a page by kind moves on", (position, page.next))?;
+            found.extend(page.events);
+            (from, calls) = (page.next, calls + 1);
+            ensure(calls <= whole.len() + 1, "pages that come to an end", calls)?;
+        }
+        equal(&format!("the rare events in pages of {size} from {start}"), &found, &expected)?;
+    }
+    let values: Vec<(Position, i64)> = ledger.values(&jobs, "rare", Position::FIRST).try_collect().await?;
+    equal(
+        "the values of the stream",
+        &values.iter().map(|(_, value)| *value).collect::<Vec<_>>(),
+        &vec![1, 2, 3, 4, 5],
+    )?;
+    let end = shifted_position(whole.last().map_or(Position::FIRST, |last| last.position));
+    let page = ledger.read_kind(&jobs, &rare, end, PageSize::default()).await?;
+    equal("a page just after the head", &(page.events.len(), page.next), &(0, None))?;
+    let beyond = shifted_position(end);
+    let head = whole.last().map(|last| last.position);
+    is_ahead("beyond that", ledger.read_kind(&jobs, &rare, beyond, PageSize::default()).await, beyond, head)?;
+    Ok(())
+}
+
+/// An event whose payload has about so many bytes, which compress well.
+fn sized(bytes: usize) -> NewEvent {
+    event_of(&format!("\"{}\"", "x".repeat(bytes)))
+}
+
+fn of_kind(kind: &str, number: i64) -> NewEvent {
+    NewEvent::of(kind, &number).expect("a plain word is a kind, and a number is JSON")
+}
+
+fn is_within(events: &[Event], size: PageSize) -> Result<(), Violation> {
+    let (count, bytes) = (events.len(), events.iter().map(Event::bytes).sum::<usize>());
+    ensure(count > 0, "a page is not empty where something follows", size)?;
+    let fits = count <= usize::try_from(size.get()).unwrap_or(usize::MAX)
+        && (count == 1 || bytes <= usize::try_from(size.bytes()).unwrap_or(usize::MAX));
+    ensure(fits, "a page keeps its bounds of events and bytes", (size, count, bytes))
 }
 
 fn shifted_position(position: Position) -> Position {

@@ -79,6 +79,10 @@ pub(crate) enum Bug {
     ReadStartsAfterThePosition,
     BackwardReadKeepsBatchesForward,
     AheadOfTheLogIsEmpty,
+    PageBytesIgnored,
+    LargeEventBlocks,
+    UnpolledReadHoldsTheLock,
+    EmptyPageOfAKindIsTheEnd,
     ObservedInTwoSteps,
     ListingStartsAtThePosition,
     AskingListsAName,
@@ -130,6 +134,11 @@ pub(crate) enum Bug {
     AdvanceLiftsNoMark,
     MarksGoBack,
     WitnessFailsOpen,
+    ShadowWithoutAMark,
+    ShadowJudgesByItself,
+    ShadowWithoutALeaseIsSilent,
+    ShadowClaimsBeforeItIsRefused,
+    ShadowClaimsWhereOthersEnforced,
 }
 
 /// A call that is judged.

@@ -8,10 +8,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use ledger_core::decide::{self, Subject, Write};
 use ledger_core::{
-    Advance, Advanced, Append, AppendId, Appended, Claim, Claimed, Clock, Description, Durability, Ended, Expected,
-    Failure, FailureKind, Fate, FencedLedger, Generation, Lease, LedgerError, Note, Observation, Page, PageSize,
-    PartitionId, PartitionPage, PartitionState, Position, RecordPage, RecordSlot, Released, Renewal, Result, Tail, Ttl,
-    judge,
+    Advance, Advanced, Append, AppendId, Appended, Claim, Claimed, Clock, Description, Durability, Ended, EventKind,
+    Expected, Failure, FailureKind, Fate, FencedLedger, Generation, Lease, LedgerError, Note, Observation, Page,
+    PageSize, PartitionId, PartitionPage, PartitionState, Position, RecordPage, RecordSlot, Released, Renewal, Result,
+    Tail, Ttl, judge,
 };
 
 use crate::bugs::{Bug, Call};
@@ -217,8 +217,27 @@ impl FencedLedger for Reference {
         }
         let exclusive = self.disk.has(Bug::ReadStartsAfterThePosition) && from > Position::FIRST;
         events.retain(|event| event.position > from || (event.position == from && !exclusive));
-        events.truncate(size(limit));
+        let events = self.filled(events, limit);
+        if self.disk.has(Bug::UnpolledReadHoldsTheLock) {
+            let _held = self.disk.writer.lock().await;
+            tokio::task::yield_now().await;
+        }
         Ok(Page::forward(events, Some(head)))
+    }
+
+    async fn read_kind(
+        &self,
+        partition: &PartitionId,
+        kind: &EventKind,
+        from: Position,
+        limit: PageSize,
+    ) -> Result<Page> {
+        let mut page = self.read(partition, from, limit).await?;
+        page.events.retain(|event| event.kind == *kind);
+        if page.events.is_empty() && self.disk.has(Bug::EmptyPageOfAKindIsTheEnd) {
+            page.next = None;
+        }
+        Ok(page)
     }
 
     async fn read_back(&self, partition: &PartitionId, from: Option<Position>, limit: PageSize) -> Result<Page> {
@@ -234,8 +253,7 @@ impl FencedLedger for Reference {
         if self.disk.has(Bug::BackwardReadKeepsBatchesForward) {
             events.sort_by_key(|event| (std::cmp::Reverse(event.entry.first), event.position));
         }
-        events.truncate(size(limit));
-        Ok(Page::backward(events, Some(head)))
+        Ok(Page::backward(self.filled(events, limit), Some(head)))
     }
 
     async fn partitions(&self, after: Option<&PartitionId>, limit: PageSize) -> Result<PartitionPage> {

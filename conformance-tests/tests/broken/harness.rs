@@ -17,6 +17,7 @@ use crate::book::BrokenBook;
 use crate::bugs::Bug;
 use crate::disk::{Disk, Lost, Part, State};
 use crate::reference::Reference;
+use crate::shadow::BrokenShadow;
 use crate::witness::{self, BrokenWitness};
 
 /// Provides references that all have the same bug, or none.
@@ -49,6 +50,13 @@ impl Storage for OnDisk {
 
     fn witnessed(&self, ledger: Arc<dyn FencedLedger>, witness: Arc<dyn Witness>) -> Arc<dyn FencedLedger> {
         BrokenWitness::compare(self.0.bug, ledger, witness)
+    }
+
+    fn shadowed(&self, ledger: Arc<dyn FencedLedger>) -> Arc<dyn FencedLedger> {
+        match self.0.bug {
+            Some(bug) => Arc::new(BrokenShadow { ledger, bug }),
+            None => ledger,
+        }
     }
 
     fn clock(&self) -> Option<&dyn ClockControl> {

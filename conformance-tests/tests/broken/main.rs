@@ -11,6 +11,7 @@ mod list;
 mod matrix;
 mod records;
 mod reference;
+mod shadow;
 mod witness;
 
 use std::collections::BTreeSet;

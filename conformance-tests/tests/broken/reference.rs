@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use ledger_core::decide::{self, Decision, Subject, Write};
 use ledger_core::{
-    Append, AppendId, Appended, Clock, Entry, Event, Failure, FailureKind, Generation, Lease, LedgerError, LedgerId,
-    PartitionId, Position, RecordState, Rejection, Result, Standing, judge,
+    Advance, Advanced, Append, AppendId, Appended, Claim, Claimed, Clock, Description, Durability, Ended, Entry, Event,
+    EventKind, Failure, FailureKind, Fate, FencedLedger, Generation, Lease, LedgerError, LedgerId, Note, Observation,
+    Page, PageSize, PartitionId, PartitionPage, PartitionState, Position, RecordPage, RecordSlot, RecordState,
+    Rejection, Released, Renewal, Result, Room, Standing, Tail, Ttl, judge,
 };
 
 use crate::bugs::{Bug, Call};
@@ -317,6 +319,21 @@ impl Reference {
 
     pub(crate) fn check_ledger(&self, lease: &Lease) -> Result<()> {
         if self.disk.has(Bug::LedgerNotCompared) { Ok(()) } else { Ok(lease.check_ledger(self.disk.id)?) }
+    }
+
+    /// What is on a page (D5).
+    pub(crate) fn filled(&self, events: Vec<Event>, limit: PageSize) -> Vec<Event> {
+        let limit = if self.disk.has(Bug::PageBytesIgnored) {
+            limit.with_bytes(PageSize::MAX.bytes()).unwrap_or(limit)
+        } else {
+            limit
+        };
+        let is_large = |event: &Event| event.bytes() > usize::try_from(limit.bytes()).unwrap_or(usize::MAX);
+        if self.disk.has(Bug::LargeEventBlocks) && events.first().is_some_and(is_large) {
+            return Vec::new();
+        }
+        let mut room = Room::new(limit);
+        events.into_iter().take_while(|event| room.take(event.bytes())).collect()
     }
 
     /// What a reader sees of a log, and its head.

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::changes::{Changes, Feed};
-use super::clock::{BootClock, LocalClock, Moment};
+use super::clock::{BootClock, LocalClock, Moment, within};
 use super::counts::{Counters, Counts};
 use super::driver::Driver;
-use super::tenure::{Ground, Tenure, no_answer, within};
+use super::tenure::{Ground, Tenure, no_answer};
 use super::terms::Terms;
 use super::writer::Writer;
+use crate::shadow::mark;
 use crate::{
     AcquisitionId, Claim, Claimed, FencedLedger, Holder, Invalid, Lease, LedgerError, POLL, PartitionId, Reason,
 };
@@ -57,13 +58,15 @@ impl Keeper {
     ///
     /// # Errors
     ///
-    /// [`Terms::check`]'s: an interval that leaves no room for one failed try is refused (K2).
+    /// [`Terms::check`]'s: an interval that leaves no room for one failed try is refused (K2). The name of a
+    /// [shadow](crate::shadow) is [`Invalid::Unusable`] (W1).
     pub fn new(
         ledger: Arc<dyn FencedLedger>,
         partition: PartitionId,
         holder: Holder,
         terms: Terms,
     ) -> Result<Self, Invalid> {
+        mark::refuse(&holder, "holder of a keeper")?;
         Ok(Self { ground: Ground::new(ledger, terms)?, partition, holder })
     }
 
@@ -99,6 +102,14 @@ impl Keeper {
             return Err(ClaimError::TooLate { lease: Box::new(lease) });
         };
         Ok((Writer::new(tenure.clone()), Driver::new(tenure, sent)))
+    }
+
+    pub(crate) fn ledger(&self) -> &dyn FencedLedger {
+        &*self.ground.ledger
+    }
+
+    pub(crate) fn partition(&self) -> &PartitionId {
+        &self.partition
     }
 
     /// The changes of all tenures that this keeper claims from now on, and of those that last.
@@ -148,9 +159,6 @@ impl Keeper {
             }
             if is_last {
                 return Err(lost_answer.unwrap_or(error));
-            }
-            if bug!(terms, NewAcquisitionOnTheSecondTry) {
-                acquisition = AcquisitionId::mint();
             }
             clock.sleep_until(clock.now().after(terms.pause().min(POLL)).min(deadline)).await;
         }

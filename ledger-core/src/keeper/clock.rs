@@ -1,14 +1,14 @@
 //! The keeper's own clock: one that goes on while the machine is suspended, and timers on it.
 
 use std::collections::BTreeMap;
-use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures_timer::Delay;
 use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, Either, select};
 
 /// A moment by a [`LocalClock`]: nanoseconds since some start that is the clock's own.
 ///
@@ -58,6 +58,14 @@ pub trait LocalClock: Send + Sync + std::fmt::Debug {
     ///
     /// Dropping the future gives the timer up.
     fn sleep_until(&self, moment: Moment) -> BoxFuture<'static, ()>;
+}
+
+/// What a future gives by `moment`; it is polled at least once.
+pub(crate) async fn within<T>(clock: &dyn LocalClock, moment: Moment, future: impl Future<Output = T>) -> Option<T> {
+    match select(pin!(future), clock.sleep_until(moment)).await {
+        Either::Left((value, _)) => Some(value),
+        Either::Right(_) => None,
+    }
 }
 
 /// How long a timer of [`BootClock`] sleeps at most before it looks at the clock again: after a suspension, that late

@@ -6,9 +6,9 @@ use std::task::{Context, Poll};
 
 use futures_util::future::{BoxFuture, Either, select};
 
-use super::clock::Moment;
+use super::clock::{Moment, within};
 use super::end::{End, Loss};
-use super::tenure::{Tenure, no_answer, within};
+use super::tenure::{Tenure, no_answer};
 
 /// Keeps one lease: a future that the caller spawns or polls. It ends with the tenure, and tells how that ended.
 ///
@@ -40,9 +40,7 @@ impl Future for Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        if !bug!(self.tenure.ground.terms, DropOfTheDriverUnnoticed) {
-            self.tenure.finish(End::Lost(Loss::Unkept));
-        }
+        self.tenure.finish(End::Lost(Loss::Unkept));
     }
 }
 
@@ -84,12 +82,6 @@ async fn keep(tenure: Arc<Tenure>, sent: Moment) -> Arc<End> {
 
 /// The end of the tenure, if it comes before the future's.
 async fn ended_before(tenure: &Tenure, future: impl Future<Output = ()>) -> Option<Arc<End>> {
-    let mut deaf = bug!(tenure.ground.terms, RenewsAfterTheDrop);
-    deaf |= bug!(tenure.ground.terms, RenewsAfterTheRelease);
-    if deaf && tenure.ground.clock.now() < tenure.trust().until {
-        future.await;
-        return None;
-    }
     match select(std::pin::pin!(tenure.noticed_end()), std::pin::pin!(future)).await {
         Either::Left((end, _)) => Some(end),
         Either::Right(_) => None,

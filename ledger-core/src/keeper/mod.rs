@@ -10,6 +10,9 @@
 //! holds in good order. Code that must not happen twice belongs into the ledger or behind its generation, never
 //! behind [`Writer::trust`] alone.
 //!
+//! What is made of appends goes by the writer too: `writer.ledger()` is a ledger that a
+//! [`RequestBook`](crate::RequestBook) can be used on, and sends nothing without trust.
+//!
 //! The rules are K1 to K11 of the [contract](crate::contract). They bind the keeper, not the stores.
 //!
 //! ```
@@ -41,35 +44,26 @@
 //! }
 //! ```
 
-/// Whether a bug was switched on. Outside of this crate's own tests it is `false` and nothing else: there the bugs do
-/// not exist.
-#[cfg(not(test))]
-macro_rules! bug {
-    ($terms:expr, $bug:ident) => {{
-        let _ = &$terms;
-        false
-    }};
-}
-#[cfg(test)]
-macro_rules! bug {
-    ($terms:expr, $bug:ident) => {
-        $terms.bug == Some($crate::keeper::tests::Bug::$bug)
-    };
-}
-
 mod changes;
 mod claim;
 mod clock;
 mod counts;
 mod driver;
 mod end;
+mod guarded;
 mod pool;
+#[cfg(not(test))]
+mod rules;
+/// The same with bugs that tests switch on.
+#[cfg(test)]
+#[path = "tests/rules.rs"]
+mod rules;
 mod settle;
 mod signal;
 mod tenure;
 mod terms;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod trust;
 mod writer;
 
@@ -85,3 +79,7 @@ pub use signal::Signal;
 pub use terms::Terms;
 pub use trust::Trust;
 pub use writer::Writer;
+
+pub(crate) use clock::within;
+pub(crate) use rules::is_fencing;
+pub(crate) use tenure::no_answer;

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
@@ -16,6 +15,8 @@ use super::driver::Driver;
 use super::tenure::Ground;
 use super::terms::Terms;
 use super::writer::Writer;
+use crate::shadow::mark;
+use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::{FencedLedger, Holder, Invalid, PartitionId, Released};
 
 /// Holds many partitions for one holder, on the same terms. Each has a tenure of its own: losing one, or a store that
@@ -37,8 +38,9 @@ impl Pool {
     ///
     /// # Errors
     ///
-    /// [`Terms::check`]'s.
+    /// [`Terms::check`]'s; [`Invalid::Unusable`] for the name of a [shadow](crate::shadow) (W1).
     pub fn new(ledger: Arc<dyn FencedLedger>, holder: Holder, terms: Terms) -> Result<(Self, PoolDriver), Invalid> {
+        mark::refuse(&holder, "holder of a pool")?;
         let (drivers, incoming) = unbounded();
         let pool = Self { ground: Ground::new(ledger, terms)?, holder, writers: Mutex::default(), drivers };
         Ok((pool, PoolDriver { incoming: Some(incoming), running: FuturesUnordered::new() }))

@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::changes::State;
+use super::clock::within;
 use super::end::WriteError;
-use super::tenure::{Permit, Tenure, is_fencing, no_answer, within};
+use super::rules::is_fencing;
+use super::tenure::{Permit, Tenure, no_answer};
 use crate::{Append, Appended, Entry, Fate, LedgerError, Result};
 
 /// How an append ended that the writer was asked to settle.
@@ -58,10 +60,8 @@ pub(super) async fn settle(
         let mut last = None;
         if permit.may_send() {
             tries += 1;
-            let again = bug!(ground.terms, NewIdOnTheSecondTry) && tries > 1;
-            let sent = if again { Append::new(append.events().clone())? } else { append.clone() };
             let until = ground.clock.now().after(ground.terms.try_for).min(deadline);
-            match within(&*ground.clock, until, permit.send(&sent)).await {
+            match within(&*ground.clock, until, permit.send(append)).await {
                 Some(Ok(appended)) => return Ok(Settled::Appended { appended, tries }),
                 Some(Err(error @ LedgerError::Unknown(_))) => unknown = Some(error),
                 Some(Err(LedgerError::Rejected(refused))) if is_fencing(refused.reason) => match &refused.earlier {
@@ -93,9 +93,6 @@ pub(super) async fn settle(
             match within(&*ground.clock, deadline, asked).await {
                 Some(Ok(Fate::Recorded(entry))) => return Ok(Settled::Landed { entry, tries }),
                 Some(Ok(Fate::Never)) => return Ok(Settled::Never { tries }),
-                Some(Ok(Fate::Undecided)) if bug!(ground.terms, UndecidedIsNever) => {
-                    return Ok(Settled::Never { tries });
-                }
                 Some(Ok(Fate::Undecided) | Err(_)) | None => {}
             }
         }
@@ -109,12 +106,5 @@ pub(super) async fn settle(
             }
         }
         ground.clock.sleep_until(now.after(ground.terms.pause()).min(deadline)).await;
-    }
-}
-
-/// An append that could not even be made again, which only a keeper with a bug tries.
-impl From<crate::Invalid> for WriteError {
-    fn from(invalid: crate::Invalid) -> Self {
-        Self::Ledger(invalid.into())
     }
 }

@@ -2,7 +2,6 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
@@ -12,11 +11,13 @@ use super::changes::{Change, Feed, State};
 use super::clock::{LocalClock, Moment};
 use super::counts::Counters;
 use super::end::{End, Loss, WriteError};
+use super::rules;
 use super::terms::Terms;
-use super::trust::{Trust, has_ended, trusted_until};
+use super::trust::Trust;
+use crate::sync::{Arc, Mutex, PoisonError};
 use crate::{
-    Append, Appended, Claimed, Digest, Failure, FailureKind, FencedLedger, Lease, LedgerError, Position, Reason,
-    Released, Renewal, Result,
+    Append, Appended, Claimed, Digest, Failure, FailureKind, FencedLedger, Lease, LedgerError, Position, Released,
+    Renewal, Result,
 };
 
 /// The store, the clock and what one keeper or pool has for all of its tenures.
@@ -66,8 +67,8 @@ impl Tenure {
     pub(super) fn begin(ground: Ground, sent: Moment, claimed: Claimed) -> Option<Arc<Self>> {
         let now = ground.clock.now();
         let granted = claimed.lease.expires_at.since(claimed.judged.time);
-        let until = trusted_until(&ground.terms, sent, now, granted);
-        if has_ended(&ground.terms, until, now) {
+        let until = rules::trusted_until(&ground.terms, sent, granted);
+        if rules::loss_by_time(until, now, None).is_some() {
             return None;
         }
         let inner = Inner {
@@ -109,14 +110,8 @@ impl Tenure {
     /// Lets an append begin, and tells how much of the trust is left.
     pub(super) fn admit(self: &Arc<Self>) -> Result<(Permit, Duration), WriteError> {
         let admitted = self.with(|inner| {
-            let now =
-                if bug!(self.ground.terms, AsksTheStoreFirst) { self.ground.clock.now() } else { self.look(inner) };
-            match &inner.state {
-                State::Held => {}
-                State::Draining if bug!(self.ground.terms, AppendsWhileDraining) => {}
-                State::Draining => return Err(WriteError::Draining),
-                State::Ended(end) => return Err(WriteError::Ended(end.clone())),
-            }
+            let now = self.look(inner);
+            rules::admit(&inner.state)?;
             inner.in_flight += 1;
             Ok(inner.until.since(now))
         });
@@ -134,13 +129,23 @@ impl Tenure {
         }
     }
 
+    /// The span of an append, with the time that was left when it was let begin (K11).
+    pub(super) fn span(&self, operation: &'static str, left: Duration) -> tracing::Span {
+        let lease = self.lease();
+        tracing::debug_span!(
+            "keeper.append",
+            operation,
+            partition = %lease.partition,
+            generation = %lease.generation,
+            left_us = u64::try_from(left.as_micros()).unwrap_or(u64::MAX),
+        )
+    }
+
     /// Begins a renewal, unless the tenure has ended or is being released.
     pub(super) fn begin_renewal(self: &Arc<Self>) -> Option<Attempt> {
         let (lease, sent, until, acknowledged) = self.with(|inner| {
-            let sent =
-                if bug!(self.ground.terms, AsksTheStoreFirst) { self.ground.clock.now() } else { self.look(inner) };
-            let over = matches!(inner.state, State::Ended(_)) || inner.releasing;
-            if over && !self.renews_all_the_same(inner) {
+            let sent = self.look(inner);
+            if !rules::renews(&inner.state, inner.releasing) {
                 return None;
             }
             inner.in_flight += 1;
@@ -153,10 +158,9 @@ impl Tenure {
 
     /// Takes in how a renewal ended.
     pub(super) fn end_renewal(&self, attempt: &Attempt, outcome: Result<Renewal>) {
-        let terms = &self.ground.terms;
         self.with(|inner| {
             // What is answered too late changes nothing: an end is final, whatever the store says afterwards.
-            let now = if bug!(terms, RenewalRevives) { self.ground.clock.now() } else { self.look(inner) };
+            let now = self.look(inner);
             if matches!(inner.state, State::Ended(_)) {
                 return;
             }
@@ -164,44 +168,39 @@ impl Tenure {
                 Ok(renewal) => {
                     self.ground.counters.lock().renewals += 1;
                     let (known, head) = (attempt.acknowledged, (renewal.head, renewal.chain));
-                    let went_back = head.0 < known.0 || (head.0 == known.0 && head.1 != known.1);
-                    if went_back && !bug!(terms, StoreThatWentBackIsTrusted) {
+                    if rules::went_back(known, head) {
                         self.end(inner, End::Lost(Loss::WentBack { acknowledged: known, head }), now);
                         return;
                     }
-                    inner.until = trusted_until(terms, attempt.sent, now, renewal.remaining);
+                    inner.until = rules::trusted_until(&self.ground.terms, attempt.sent, renewal.remaining);
                     inner.lease = renewal.lease;
                     inner.trouble = None;
                     tracing::debug!(partition = %inner.lease.partition, left = ?inner.until.since(now), "renewed");
                     self.look(inner);
                 }
-                Err(LedgerError::Rejected(rejection)) => {
-                    self.end(inner, End::Lost(Loss::Refused(rejection)), now);
-                }
-                Err(LedgerError::RolledBack(back)) => self.end(inner, End::Lost(Loss::RolledBack(back)), now),
-                Err(error) => {
-                    self.ground.counters.lock().renewals_failed += 1;
-                    tracing::debug!(partition = %inner.lease.partition, %error, "a renewal failed");
-                    if bug!(terms, UnknownIsALoss) {
-                        self.end(inner, End::Lost(Loss::Unrenewed(error.clone())), now);
+                Err(error) => match rules::loss_by_answer(&error) {
+                    Some(loss) => self.end(inner, End::Lost(loss), now),
+                    None => {
+                        self.ground.counters.lock().renewals_failed += 1;
+                        tracing::debug!(partition = %inner.lease.partition, %error, "a renewal failed");
+                        inner.trouble = Some(error);
                     }
-                    inner.trouble = Some(error);
-                }
+                },
             }
         });
     }
 
     /// When the driver has to look again: at its next renewal, at the latest when the trust ends.
     pub(super) fn next_look(&self, renewal: Moment) -> Moment {
-        self.with(|inner| {
-            let idle = inner.releasing && !self.renews_all_the_same(inner);
-            if idle { inner.until } else { inner.until.min(renewal) }
-        })
+        self.with(
+            |inner| {
+                if rules::renews(&inner.state, inner.releasing) { inner.until.min(renewal) } else { inner.until }
+            },
+        )
     }
 
     /// Stops new appends, lets those in flight end, and releases. Dropped half-way it leaves the tenure draining.
     pub(super) async fn release(&self) -> Result<Released> {
-        let terms = &self.ground.terms;
         let done = self.with(|inner| {
             let now = self.look(inner);
             match &inner.state {
@@ -222,7 +221,7 @@ impl Tenure {
             return Ok(released);
         }
         let lease = self.when(|inner| {
-            let drained = inner.in_flight == 0 || bug!(terms, ReleaseBeforeTheDrain);
+            let drained = rules::is_drained(inner.in_flight);
             inner.releasing |= drained;
             drained.then(|| inner.lease.clone())
         });
@@ -262,30 +261,30 @@ impl Tenure {
         }
     }
 
-    /// Takes in the answer to an append.
-    fn answered(&self, answer: &Result<Appended>) {
+    /// Takes in the answer to an append. `known`: what had been acknowledged when it was sent.
+    fn answered(&self, answer: &Result<Appended>, known: (Position, Digest)) {
         self.with(|inner| match answer {
+            Ok(appended) if rules::was_written_behind(known.0, appended) => {
+                let head = (appended.entry.last, appended.entry.chain);
+                let loss = Loss::WentBack { acknowledged: known, head };
+                self.end(inner, End::Lost(loss), self.ground.clock.now());
+            }
             Ok(appended) if appended.entry.last > inner.acknowledged.0 => {
                 inner.acknowledged = (appended.entry.last, appended.entry.chain);
             }
-            Err(LedgerError::Rejected(rejection))
-                if is_fencing(rejection.reason) && !bug!(self.ground.terms, RefusalIsNoEnd) =>
-            {
-                self.end(inner, End::Lost(Loss::Refused(rejection.clone())), self.ground.clock.now());
+            Ok(_) => {}
+            Err(error) => {
+                if let Some(loss) = rules::loss_by_answer(error) {
+                    self.end(inner, End::Lost(loss), self.ground.clock.now());
+                }
             }
-            Err(LedgerError::RolledBack(back)) => {
-                self.end(inner, End::Lost(Loss::RolledBack(back.clone())), self.ground.clock.now());
-            }
-            _ => {}
         });
     }
 
     /// Looks at the clock; where the trust has run out, the tenure ends.
     fn look(&self, inner: &mut Inner) -> Moment {
         let now = self.ground.clock.now();
-        let goes_on = bug!(self.ground.terms, GoesOnWhileUnknown) && inner.trouble.is_some();
-        if has_ended(&self.ground.terms, inner.until, now) && !goes_on {
-            let loss = inner.trouble.take().map_or(Loss::Expired, Loss::Unrenewed);
+        if let Some(loss) = rules::loss_by_time(inner.until, now, inner.trouble.as_ref()) {
             self.end(inner, End::Lost(loss), now);
         }
         now
@@ -300,7 +299,6 @@ impl Tenure {
         match &end {
             End::Released(_) => counts.releases += 1,
             End::Abandoned => counts.abandoned += 1,
-            End::Lost(_) if bug!(self.ground.terms, LossesAreNotCounted) => {}
             End::Lost(loss) => counts.loss(loss),
         }
         drop(counts);
@@ -319,19 +317,8 @@ impl Tenure {
                 end => tracing::info!(%partition, %generation, %end, "ended"),
             },
         }
-        if bug!(self.ground.terms, EndsAreNotTold) && matches!(inner.state, State::Ended(_)) {
-            return;
-        }
         let state = inner.state.clone();
         self.ground.feed.tell(&Change { partition, generation, acquisition: lease.acquisition, state, at });
-    }
-
-    /// Two bugs of drivers that do not know when to stop.
-    fn renews_all_the_same(&self, inner: &Inner) -> bool {
-        let abandoned = matches!(&inner.state, State::Ended(end) if matches!(**end, End::Abandoned));
-        let mut renews = bug!(self.ground.terms, RenewsAfterTheRelease) && inner.releasing;
-        renews |= bug!(self.ground.terms, RenewsAfterTheDrop) && abandoned;
-        renews
     }
 
     /// Ends when `ready` has a value.
@@ -371,15 +358,15 @@ pub(super) struct Permit(Arc<Tenure>);
 impl Permit {
     /// Sends an append, and takes in the answer.
     pub(super) async fn send(&self, append: &Append) -> Result<Appended> {
-        let lease = self.0.lease();
+        let (lease, known) = self.0.with(|inner| (inner.lease.clone(), inner.acknowledged));
         let answer = self.0.ground.ledger.append(&lease, append).await;
-        self.0.answered(&answer);
+        self.0.answered(&answer, known);
         answer
     }
 
     /// Whether what is in flight may be sent again: while the trust lasts, also during a drain.
     pub(super) fn may_send(&self) -> bool {
-        !matches!(self.0.state(), State::Ended(_)) || bug!(self.0.ground.terms, SettlesByAppendingWithoutTrust)
+        rules::may_send_again(&self.0.state())
     }
 }
 
@@ -389,35 +376,7 @@ impl Drop for Permit {
     }
 }
 
-/// What a future gives by `moment`; it is polled at least once.
-pub(super) async fn within<T>(clock: &dyn LocalClock, moment: Moment, future: impl Future<Output = T>) -> Option<T> {
-    match select(pin!(future), clock.sleep_until(moment)).await {
-        Either::Left((value, _)) => Some(value),
-        Either::Right(_) => None,
-    }
-}
-
 /// A call that may have done its work, and gave no answer in its time.
-pub(super) fn no_answer(detail: &str) -> LedgerError {
+pub(crate) fn no_answer(detail: &str) -> LedgerError {
     LedgerError::Unknown(Failure::new(FailureKind::Unavailable, detail))
-}
-
-/// Whether a reason is about the right to write: for any append under this lease the answer would be the same.
-pub(super) fn is_fencing(reason: Reason) -> bool {
-    match reason {
-        Reason::NeverClaimed
-        | Reason::Diverged
-        | Reason::StaleGeneration
-        | Reason::UnknownGeneration
-        | Reason::WrongAcquisition
-        | Reason::WrongHolder
-        | Reason::Released
-        | Reason::Expired => true,
-        Reason::AppendIdReused
-        | Reason::PositionConflict
-        | Reason::AcquisitionSpent
-        | Reason::ObservationOutdated
-        | Reason::Held
-        | Reason::GenerationExhausted => false,
-    }
 }

@@ -32,22 +32,13 @@ pub struct Terms {
     /// How long one try of a renewal, or of an append that is being settled, may take before it counts as unknown. A
     /// sixth of the TTL unless said otherwise.
     pub try_for: Duration,
-    #[cfg(test)]
-    pub(super) bug: Option<super::tests::Bug>,
 }
 
 impl Terms {
     /// The usual terms for a TTL.
     pub fn new(ttl: Ttl) -> Self {
         let whole = ttl.as_duration();
-        Self {
-            ttl,
-            margin: whole / 10,
-            renew_every: whole / 3,
-            try_for: whole / 6,
-            #[cfg(test)]
-            bug: None,
-        }
+        Self { ttl, margin: whole / 10, renew_every: whole / 3, try_for: whole / 6 }
     }
 
     /// The same terms with another margin.
@@ -96,7 +87,7 @@ impl Terms {
     }
 
     /// How long to wait after a try that failed at once.
-    pub(super) fn pause(&self) -> Duration {
+    pub(crate) fn pause(&self) -> Duration {
         self.try_for / 4
     }
 

@@ -7,11 +7,12 @@ use tracing::Instrument;
 
 use super::changes::State;
 use super::end::{End, WriteError};
+use super::guarded::Guarded;
 use super::settle::{Settled, settle};
 use super::signal::Signal;
 use super::tenure::Tenure;
 use super::trust::Trust;
-use crate::{Append, Appended, Generation, Lease, PartitionId, Released, Result};
+use crate::{Append, Appended, FencedLedger, Generation, Lease, PartitionId, Released, Result};
 
 /// Writes to a partition while its lease is trusted. Clones are the same writer.
 ///
@@ -73,8 +74,8 @@ impl Writer {
 
     /// Appends once, if the lease is trusted at this moment.
     ///
-    /// Cancel safe as [`FencedLedger::append`](crate::FencedLedger::append): what was dropped may have been written;
-    /// send the same value again. A release does not wait for a dropped one.
+    /// Cancel safe as [`FencedLedger::append`]: what was dropped may have been written; send the same value again. A
+    /// release does not wait for a dropped one.
     ///
     /// # Errors
     ///
@@ -82,7 +83,7 @@ impl Writer {
     /// store's. A refusal for want of the right to write ends this writer's time; `Unknown` does not.
     pub async fn append(&self, append: &Append) -> Result<Appended, WriteError> {
         let (permit, left) = self.tenure().admit()?;
-        permit.send(append).instrument(self.span("append", left)).await.map_err(WriteError::Ledger)
+        permit.send(append).instrument(self.tenure().span("append", left)).await.map_err(WriteError::Ledger)
     }
 
     /// Appends, and finds out within `budget` what became of it where an answer stays out (K8).
@@ -101,7 +102,19 @@ impl Writer {
     /// unknown when the budget is used up is [`Settled::Undecided`].
     pub async fn settle(&self, append: &Append, budget: Duration) -> Result<Settled, WriteError> {
         let (permit, left) = self.tenure().admit()?;
-        settle(self.tenure(), permit, append, budget).instrument(self.span("settle", left)).await
+        settle(self.tenure(), permit, append, budget).instrument(self.tenure().span("settle", left)).await
+    }
+
+    /// The ledger as this writer sees it, for what is made of appends, such as a
+    /// [`RequestBook`](crate::RequestBook). An append under [`lease`](Self::lease) is as one by
+    /// [`append`](Self::append): it is sent while the lease is trusted, a release waits for it, and a refusal ends the
+    /// writer's time. One that is not sent is [`NotWritten`](crate::LedgerError::NotWritten) with the reason. One that
+    /// has a remark, such as the answer to a request, is sent all the same: where it is refused, the store keeps what it
+    /// wanted to say (Q6). All else goes to the ledger as it is.
+    ///
+    /// It keeps no writer alive.
+    pub fn ledger(&self) -> Arc<dyn FencedLedger> {
+        Arc::new(Guarded(self.tenure().clone()))
     }
 
     /// Gives the partition back: stops new appends, waits for those in flight to end, and releases the acquisition by
@@ -115,16 +128,5 @@ impl Writer {
     /// The store's. The writer sends and renews nothing more all the same; call it again, or let the lease run out.
     pub async fn release(&self) -> Result<Released> {
         self.tenure().release().await
-    }
-
-    fn span(&self, operation: &'static str, left: Duration) -> tracing::Span {
-        let lease = self.lease();
-        tracing::debug_span!(
-            "keeper.append",
-            operation,
-            partition = %lease.partition,
-            generation = %lease.generation,
-            left_us = u64::try_from(left.as_micros()).unwrap_or(u64::MAX),
-        )
     }
 }

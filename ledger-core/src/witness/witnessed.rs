@@ -8,10 +8,10 @@ use async_trait::async_trait;
 use super::Witness;
 use super::compare::{compare, newest};
 use crate::{
-    AcquisitionId, Advance, Advanced, Append, AppendId, Appended, Claim, Claimed, Description, Digest, Ended, Failure,
-    FailureKind, Fate, FencedLedger, Generation, Lease, LedgerError, LedgerId, Mark, Note, Observation, Page, PageSize,
-    PartitionId, PartitionPage, PartitionState, Position, Reason, RecordPage, RecordSlot, Released, Renewal, Result,
-    Rewind, RolledBack, Ttl, chain,
+    AcquisitionId, Advance, Advanced, Append, AppendId, Appended, Claim, Claimed, Description, Digest, Ended,
+    EventKind, Failure, FailureKind, Fate, FencedLedger, Generation, Lease, LedgerError, LedgerId, Mark, Note,
+    Observation, Page, PageSize, PartitionId, PartitionPage, PartitionState, Position, Reason, RecordPage, RecordSlot,
+    Released, Renewal, Result, Rewind, RolledBack, Ttl, chain,
 };
 
 /// When marks are kept beside those of claims and advances. What was acknowledged after the last mark can be lost without
@@ -120,7 +120,8 @@ impl Witnessed {
         if held.kept == Some(held.acknowledged) {
             return Ok(());
         }
-        self.keep(lease.ledger, &lease.partition, held.acknowledged)
+        // As a claim reads it: of several ledgers behind one handle, the lease names the one that it is on.
+        self.keep(self.id().await.map_err(once_granted)?, &lease.partition, held.acknowledged)
             .await
             .inspect_err(|error| self.note(lease, error))?;
         if let Some(now) = self.lock().get_mut(&lease.partition).filter(|now| now.acquisition == lease.acquisition) {
@@ -319,6 +320,16 @@ impl FencedLedger for Witnessed {
 
     async fn read(&self, partition: &PartitionId, from: Position, limit: PageSize) -> Result<Page> {
         self.ledger.read(partition, from, limit).await
+    }
+
+    async fn read_kind(
+        &self,
+        partition: &PartitionId,
+        kind: &EventKind,
+        from: Position,
+        limit: PageSize,
+    ) -> Result<Page> {
+        self.ledger.read_kind(partition, kind, from, limit).await
     }
 
     async fn read_back(&self, partition: &PartitionId, from: Option<Position>, limit: PageSize) -> Result<Page> {

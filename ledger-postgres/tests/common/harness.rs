@@ -19,10 +19,10 @@ use super::faults;
 /// How the handles of a storage are opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Door {
-    /// Connections of the library's own.
+    /// Connections of the library's own, over which appends travel together.
     Own,
-    /// The same, with appends that travel together.
-    Together,
+    /// The same, with each append on its own.
+    Singly,
     /// A pool that is given.
     Pool,
     /// As behind a transaction pooler.
@@ -33,8 +33,10 @@ pub enum Door {
 pub struct Postgres {
     pub wanted: Wanted,
     pub door: Door,
-    /// A server of its own, which a restart crashes.
+    /// A server of its own.
     pub server: Option<Arc<Server>>,
+    /// Whether a restart crashes it.
+    pub crashes: bool,
     /// Where the handles connect to, if not to the server itself.
     pub through: Option<String>,
     /// What is broken on purpose.
@@ -51,11 +53,12 @@ pub struct Replaced {
 
 impl Postgres {
     pub fn shared(wanted: Wanted, door: Door) -> Self {
-        Self { wanted, door, server: None, through: None, replaced: &[] }
+        Self { wanted, door, server: None, crashes: false, through: None, replaced: &[] }
     }
 
     pub fn of(server: Arc<Server>) -> Self {
-        Self { wanted: Wanted::Any, door: Door::Own, server: Some(server), through: None, replaced: &[] }
+        let (wanted, door) = (Wanted::Any, Door::Own);
+        Self { wanted, door, server: Some(server), crashes: true, through: None, replaced: &[] }
     }
 }
 
@@ -66,6 +69,7 @@ struct Fresh {
     url: String,
     /// Whether there is something between the handles and the server.
     is_direct: bool,
+    /// What a restart crashes.
     server: Option<Arc<Server>>,
 }
 
@@ -87,7 +91,8 @@ impl Harness for Postgres {
             place.run(&source.replace(&text, &by)).await;
         }
         let url = self.through.clone().unwrap_or_else(|| place.url.clone());
-        let (wanted, door, is_direct, server) = (self.wanted, self.door, self.through.is_none(), self.server.clone());
+        let (wanted, door, is_direct) = (self.wanted, self.door, self.through.is_none());
+        let server = self.server.clone().filter(|_| self.crashes);
         Ok(Box::new(Fresh { place, wanted, door, url, is_direct, server }))
     }
 
@@ -97,8 +102,7 @@ impl Harness for Postgres {
             return self.provision().await;
         }
         let server = Arc::new(test_postgres::Options::new(self.wanted).start()?);
-        let (wanted, door, replaced) = (self.wanted, self.door, self.replaced);
-        Self { wanted, door, server: Some(server), through: None, replaced }.provision().await
+        Self { wanted: self.wanted, replaced: self.replaced, ..Self::of(server) }.provision().await
     }
 
     /// The full figures are for the library's own connections. The other ways in call the same functions.
@@ -113,7 +117,7 @@ impl Fresh {
         let options: Options = self.place.options().lock_wait(Duration::from_secs(15)).budget(Duration::from_secs(30));
         Ok(Arc::new(match self.door {
             Door::Own => options.connect(url).await?,
-            Door::Together => options.coalesce(true).connect(url).await?,
+            Door::Singly => options.coalesce(false).connect(url).await?,
             Door::Pool => options.open(PgPool::connect(url).await?).await?,
             Door::Simple => options.transaction_pooler(true).connect(url).await?,
         }))
@@ -144,8 +148,9 @@ impl Storage for Fresh {
         connection.execute("begin").await?;
         // A partition that was never claimed is held by a row that is never committed.
         let insert = "insert into fenced_ledger.partition
-             (name, generation, holder, acquisition, ttl, expires_at, renewals, recorded_at, head, chain)
-             values ($1, 0, '', '00000000-0000-0000-0000-000000000000', 0, 0, 0, 0, 0, '') on conflict do nothing";
+             (name, generation, holder, acquisition, ttl, expires_at, renewals, recorded_at, head, chain, ledger)
+             select $1, 0, '', '00000000-0000-0000-0000-000000000000', 0, 0, 0, 0, 0, '', g.id
+             from fenced_ledger.ledger g on conflict do nothing";
         sqlx::query(self.place.sql(insert)).bind(partition.as_str()).execute(&mut connection).await?;
         let lock = "select 1 from fenced_ledger.partition where name = $1 for no key update";
         sqlx::query(self.place.sql(lock)).bind(partition.as_str()).execute(&mut connection).await?;

@@ -1,6 +1,6 @@
 //! `cargo verify`: fetches the PostgreSQL servers that are missing, then runs every test and doctest of the workspace
-//! with its full figures; then those of `examples/custom-backend`, a project of its own, with the everyday ones. CI
-//! runs just this.
+//! with its full figures, then a short campaign with real processes; then those of `examples/custom-backend`, a project
+//! of its own, with the everyday ones. CI runs just this.
 //!
 //! The everyday `cargo test` runs the same tests with small counts and fetches nothing.
 
@@ -10,11 +10,12 @@ use std::process::{Command, ExitCode};
 const FULL: &str = "FENCED_LEDGER_FULL";
 
 fn main() -> ExitCode {
-    let steps: [(&[&str], &str); 3] = [
+    let steps: [(&[&str], &str); 4] = [
         (&["run", "--quiet", "--package", "test-postgres", "--", "fetch"], "1"),
         (&["test", "--workspace", "--no-fail-fast"], "1"),
         // The dependencies that are the same are not built twice.
         (&["test", "--locked", "--manifest-path", "examples/custom-backend/Cargo.toml", "--target-dir", "target"], ""),
+        (&["run", "--quiet", "--package", "campaign", "--", "--minutes", "2", "--json", "target/campaign.json"], "1"),
     ];
     for (step, full) in steps {
         if let Err(problem) = cargo(step, full) {

@@ -1,4 +1,5 @@
 //! A ledger for these tests: the decisions of the core in memory, with faults by script and a record of every call.
+//! Three bugs of keepers stand here, at the place where what they send arrives.
 //!
 //! `ledger-memory` can not be used here: it is built on the library, and these tests are built into it.
 
@@ -8,18 +9,19 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use async_trait::async_trait;
 use futures_channel::oneshot::{Receiver, Sender, channel};
 
+use super::{Bug, bug};
 use crate::decide::{self, Decision, Subject};
 use crate::keeper::{LocalClock, ManualLocalClock, Moment};
 use crate::{
-    Advance, Advanced, Append, AppendId, Appended, Claim, Claimed, Clock, Description, Ended, Entry, Failure,
-    FailureKind, Fate, FencedLedger, Generation, Lease, LedgerError, LedgerId, ManualClock, Note, Observation, Page,
-    PageSize, PartitionId, PartitionPage, PartitionState, Position, RecordPage, RecordSlot, Released, Renewal, Result,
-    Standing, Ttl, judge,
+    AcquisitionId, Advance, Advanced, Append, AppendId, Appended, Claim, Claimed, Clock, Description, Ended, Entry,
+    Failure, FailureKind, Fate, FencedLedger, Generation, Lease, LedgerError, LedgerId, ManualClock, Note, Observation,
+    Page, PageSize, PartitionId, PartitionPage, PartitionState, Position, RecordPage, RecordSlot, Released, Renewal,
+    Result, Standing, Ttl, judge,
 };
 
 /// What goes wrong with one call.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     /// It is done, and the answer is lost.
     ReplyLost,
     /// It is not done, and nobody knows.
@@ -34,26 +36,26 @@ pub(super) enum Fault {
     LateReply(Receiver<()>),
     /// A claim is granted for another TTL than was asked for.
     Grants(Ttl),
-    /// A renewal tells a head as if the store had lost what followed.
+    /// A renewal tells a head as if the store had lost what followed; before an append it loses all but the claim.
     WentBack,
 }
 
 /// A fault that lasts until the gate is opened, by a value or by a drop.
-pub(super) fn gate(fault: fn(Receiver<()>) -> Fault) -> (Sender<()>, Fault) {
+pub(crate) fn gate(fault: fn(Receiver<()>) -> Fault) -> (Sender<()>, Fault) {
     let (open, gate) = channel();
     (open, fault(gate))
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Call {
-    pub(super) what: &'static str,
-    pub(super) partition: PartitionId,
+pub(crate) struct Call {
+    pub(crate) what: &'static str,
+    pub(crate) partition: PartitionId,
     /// When it was sent, by the keeper's clock.
-    pub(super) at: Moment,
+    pub(crate) at: Moment,
 }
 
 #[derive(Debug)]
-pub(super) struct ScriptedLedger {
+pub(crate) struct ScriptedLedger {
     id: LedgerId,
     clock: ManualClock,
     local: ManualLocalClock,
@@ -68,26 +70,26 @@ struct Stored {
 }
 
 impl ScriptedLedger {
-    pub(super) fn new(clock: ManualClock, local: ManualLocalClock) -> Self {
+    pub(crate) fn new(clock: ManualClock, local: ManualLocalClock) -> Self {
         Self { id: LedgerId::mint(), clock, local, state: Mutex::default() }
     }
 
     /// The next call of this kind on the partition, after those that have a fault already, meets this one.
-    pub(super) fn fault(&self, what: &'static str, partition: &PartitionId, fault: Fault) {
+    pub(crate) fn fault(&self, what: &'static str, partition: &PartitionId, fault: Fault) {
         self.lock().faults.push_back((what, partition.clone(), fault));
     }
 
-    pub(super) fn calls(&self) -> Vec<Call> {
+    pub(crate) fn calls(&self) -> Vec<Call> {
         self.lock().calls.clone()
     }
 
     /// How often the store was asked this.
-    pub(super) fn count(&self, what: &str) -> usize {
+    pub(crate) fn count(&self, what: &str) -> usize {
         self.lock().calls.iter().filter(|call| call.what == what).count()
     }
 
     /// The ids in the log of a partition.
-    pub(super) fn log(&self, partition: &PartitionId) -> Vec<Arc<Entry>> {
+    pub(crate) fn log(&self, partition: &PartitionId) -> Vec<Arc<Entry>> {
         self.lock().partitions.get(partition).map(|(_, log)| log.clone()).unwrap_or_default()
     }
 
@@ -128,6 +130,13 @@ impl ScriptedLedger {
                 answer
             }
             Some(fault @ (Fault::Grants(_) | Fault::WentBack)) => work(Some(&fault)),
+        }
+    }
+
+    fn lose_all_but_the_claim(&self, partition: &PartitionId) {
+        if let Some((standing, log)) = self.lock().partitions.get_mut(partition) {
+            log.truncate(1);
+            standing.tip = log.first().cloned();
         }
     }
 
@@ -176,6 +185,9 @@ impl FencedLedger for ScriptedLedger {
     async fn claim(&self, claim: &Claim) -> Result<Claimed> {
         self.call("claim", &claim.partition, |fault| {
             let mut claim = claim.clone();
+            if bug() == Some(Bug::NewAcquisitionOnTheSecondTry) && self.count("claim") > 1 {
+                claim.acquisition = AcquisitionId::mint();
+            }
             if let Some(Fault::Grants(ttl)) = fault {
                 claim.ttl = *ttl;
             }
@@ -212,7 +224,15 @@ impl FencedLedger for ScriptedLedger {
     }
 
     async fn append(&self, lease: &Lease, append: &Append) -> Result<Appended> {
-        self.call("append", &lease.partition, |_| {
+        let mut append = append.clone();
+        if bug() == Some(Bug::NewIdOnTheSecondTry) && self.count("append") > 0 {
+            append = Append::new(append.events().clone())?;
+        }
+        self.call("append", &lease.partition, |fault| {
+            let append = &append;
+            if let Some(Fault::WentBack) = fault {
+                self.lose_all_but_the_claim(&lease.partition);
+            }
             let decide =
                 |subject: Subject<'_>, earlier: Option<&Arc<Entry>>| decide::append(subject, earlier, lease, append);
             self.decide(&lease.partition, Some(append.id()), decide)
@@ -226,7 +246,7 @@ impl FencedLedger for ScriptedLedger {
             let Some((standing, log)) = state.partitions.get(partition) else { return Ok(Fate::Undecided) };
             Ok(match log.iter().find(|entry| entry.id == Some(id)) {
                 Some(entry) => Fate::Recorded(entry.clone()),
-                None if standing.has_visibly_ended(generation) => Fate::Never,
+                None if standing.has_visibly_ended(generation) || bug() == Some(Bug::UndecidedIsNever) => Fate::Never,
                 None => Fate::Undecided,
             })
         })

@@ -2,16 +2,19 @@
 //! and the scenario that must fail on it.
 
 mod handing_back;
-mod ledger;
+pub(crate) mod ledger;
 mod settling;
 mod trust;
-mod world;
+pub(crate) mod world;
 
+use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use super::clock::{LocalClock, ManualLocalClock, Moment};
 use world::{Outcome, World};
 
-/// What is wrong with a keeper. Read by `bug!`, which is `false` outside of these tests.
+/// What is wrong with a keeper: with one of its rules (`rules.rs`), with its clock (`world.rs`), with what it sends
+/// (`ledger.rs`), or with how it is put together (`world.rs`, `handing_back.rs`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bug {
     TrustFromTheReply,
@@ -23,8 +26,9 @@ pub(crate) enum Bug {
     RefusalIsNoEnd,
     RenewalRevives,
     StoreThatWentBackIsTrusted,
+    AppendBehindIsTrusted,
     DropOfTheDriverUnnoticed,
-    AsksTheStoreFirst,
+    ClockStopsInASuspension,
     ReleaseBeforeTheDrain,
     AppendsWhileDraining,
     RenewsAfterTheRelease,
@@ -36,6 +40,24 @@ pub(crate) enum Bug {
     NewAcquisitionOnTheSecondTry,
     PoolDrivesOneAfterAnother,
     LossesAreNotCounted,
+    BookGoesPastTheWriter,
+    KeepsLateAnswersBack,
+}
+
+thread_local! {
+    /// The bug of the world that runs on this thread, and its clock.
+    static BUG: Cell<Option<Bug>> = const { Cell::new(None) };
+    static CLOCK: RefCell<ManualLocalClock> = RefCell::default();
+}
+
+/// The bug that is switched on.
+pub(super) fn bug() -> Option<Bug> {
+    BUG.get()
+}
+
+/// The keeper's time, for a rule that should not look at it.
+pub(super) fn now() -> Moment {
+    CLOCK.with_borrow(LocalClock::now)
 }
 
 struct Scenario {
@@ -70,12 +92,15 @@ scenarios! {
     trust::refused_renewal_ends_the_writer,
     trust::late_answer_does_not_revive,
     trust::store_that_went_back_is_noticed,
+    trust::append_behind_what_was_acknowledged_is_noticed,
+    trust::answers_in_another_order_are_no_loss,
     trust::dropped_driver_ends_the_writer,
     trust::suspended_writer_finds_its_time_gone,
     trust::waiting_does_not_shorten_the_trust,
     trust::lost_grant_is_asked_for_again,
     trust::grant_that_comes_too_late_is_none,
     trust::counters_tell_what_happened,
+    trust::request_book_goes_by_the_writer,
     handing_back::release_waits_for_what_is_in_flight,
     handing_back::nothing_is_renewed_once_the_release_is_sent,
     handing_back::lost_answer_to_a_release_is_asked_for_again,
@@ -102,8 +127,9 @@ const BROKEN: &[(Bug, &str, &str)] = &[
     (Bug::RefusalIsNoEnd, "refused_append_ends_the_writer", "one append that was sent"),
     (Bug::RenewalRevives, "late_answer_does_not_revive", "expected a loss, unrenewed"),
     (Bug::StoreThatWentBackIsTrusted, "store_that_went_back_is_noticed", "expected a loss, went_back"),
+    (Bug::AppendBehindIsTrusted, "append_behind_what_was_acknowledged_is_noticed", "expected a loss, went_back"),
     (Bug::DropOfTheDriverUnnoticed, "dropped_driver_ends_the_writer", "expected a loss, unkept"),
-    (Bug::AsksTheStoreFirst, "suspended_writer_finds_its_time_gone", "none after the suspension"),
+    (Bug::ClockStopsInASuspension, "suspended_writer_finds_its_time_gone", "not sent after a suspension"),
     (Bug::ReleaseBeforeTheDrain, "release_waits_for_what_is_in_flight", "while an append is in flight"),
     (Bug::AppendsWhileDraining, "release_waits_for_what_is_in_flight", "no new append during the drain"),
     (Bug::RenewsAfterTheRelease, "nothing_is_renewed_once_the_release_is_sent", "renewals after the release"),
@@ -115,6 +141,8 @@ const BROKEN: &[(Bug, &str, &str)] = &[
     (Bug::NewAcquisitionOnTheSecondTry, "lost_grant_is_asked_for_again", "outcome unknown"),
     (Bug::PoolDrivesOneAfterAnother, "loss_of_one_does_not_disturb_another", "what is held when one was lost"),
     (Bug::LossesAreNotCounted, "counters_tell_what_happened", "losses by reason"),
+    (Bug::BookGoesPastTheWriter, "request_book_goes_by_the_writer", "no request without trust"),
+    (Bug::KeepsLateAnswersBack, "request_book_goes_by_the_writer", "a late answer"),
 ];
 
 #[test]

@@ -2,8 +2,8 @@
 
 use super::ledger::Fault;
 use super::world::{Outcome, World, append, at, ensure, equal, expect_lost, ms, refused_as};
-use crate::keeper::{ClaimError, State, Wait, WriteError};
-use crate::{Append, Reason, Ttl};
+use crate::keeper::{ClaimError, State, Wait, WriteError, Writer};
+use crate::{Append, Asked, Json, Reason, Remark, RequestBook, RequestKey, Ttl};
 
 /// K1. The answer to the claim comes a second late: that second is not trusted. So with a renewal.
 pub(super) fn trust_counts_from_before_the_request(mut w: World) -> Outcome {
@@ -136,10 +136,36 @@ pub(super) fn store_that_went_back_is_noticed(mut w: World) -> Outcome {
     expect_lost(&writer, "went_back")
 }
 
+/// K3. An append is written where another had been acknowledged before, be it the last one alone.
+pub(super) fn append_behind_what_was_acknowledged_is_noticed(mut w: World) -> Outcome {
+    let (writer, _driver) = w.hold(&w.keeper("a"))?;
+    let sender = writer.clone();
+    w.start(async move { sender.append(&append()).await }).take("an append")?.map_err(|error| error.to_string())?;
+    w.faults("append", 1, || Fault::WentBack);
+    let sender = writer.clone();
+    let written = w.start(async move { sender.append(&append()).await }).take("an append")?;
+    ensure(written.is_ok(), "an append that the store has written", &written)?;
+    expect_lost(&writer, "went_back")
+}
+
+/// K3. Appends that were sent side by side, and are answered in another order than they were written, are no such sign.
+pub(super) fn answers_in_another_order_are_no_loss(mut w: World) -> Outcome {
+    let (writer, _driver) = w.hold(&w.keeper("a"))?;
+    let open = w.gate("append", Fault::LateReply);
+    let (one, other) = (writer.clone(), writer.clone());
+    let first = w.start(async move { one.append(&append()).await });
+    let second = w.start(async move { other.append(&append()).await }).take("the second of two at once")?;
+    second.map_err(|error| error.to_string())?;
+    drop(open);
+    w.run();
+    first.take("the first of two at once")?.map_err(|error| error.to_string())?;
+    ensure(matches!(writer.state(), State::Held), "a writer that goes on", writer.state())
+}
+
 /// K3. Nobody drives any more: nobody would watch the time.
 pub(super) fn dropped_driver_ends_the_writer(mut w: World) -> Outcome {
     let (writer, driver) = w.claim(&w.keeper("a"))?;
-    drop(driver);
+    w.drop_driver(driver);
     expect_lost(&writer, "unkept")
 }
 
@@ -155,6 +181,45 @@ pub(super) fn suspended_writer_finds_its_time_gone(mut w: World) -> Outcome {
     w.run();
     equal("the calls of the store: none after the suspension", w.ledger.calls(), before)?;
     expect_lost(&writer, "expired")
+}
+
+/// K3, K4. A request is recorded through the writer: counted, waited for by a release, and not sent without trust.
+pub(super) fn request_book_goes_by_the_writer(mut w: World) -> Outcome {
+    let keeper = w.keeper("a");
+    let (writer, _driver) = w.hold(&keeper)?;
+    let request = |w: &mut World, writer: &Writer, key: &'static str| {
+        let (ledger, lease) = (w.ledger_of(writer), writer.lease());
+        w.start(async move {
+            let key = RequestKey::new(key).expect("a key");
+            ledger.request(&lease, &key, &Json::empty_object()).await
+        })
+    };
+    let asked = request(&mut w, &writer, "one").take("a request")?.map_err(|error| error.to_string())?;
+    ensure(matches!(asked, Asked::Send(_)), "leave to send", &asked)?;
+    w.suspend(10_000);
+    let refused = request(&mut w, &writer, "two").take("a request")?;
+    equal("no request without trust, the appends sent", w.ledger.count("append"), 1)?;
+    let told = refused.err().map(|error| error.to_string()).unwrap_or_default();
+    ensure(told.contains("the writer's time has ended"), "why it was not sent", told)?;
+    let (ledger, lease) = (w.ledger_of(&writer), writer.lease());
+    let answer = append().remarking(Remark::new("what came of it").expect("a remark"));
+    let refused = w.start(async move { ledger.append(&lease, &answer).await }).take("a late answer")?;
+    let reason = refused.err().and_then(|error| error.rejection().map(|rejection| rejection.reason));
+    equal("a late answer, sent to be refused by the store", reason, Some(Reason::Expired))?;
+    let (writer, _driver) = w.hold(&keeper)?;
+    let open = w.gate("append", Fault::Late);
+    let in_flight = request(&mut w, &writer, "three");
+    let releaser = writer.clone();
+    let release = w.start(async move { releaser.release().await.is_ok() });
+    equal("the releases while a request is being recorded", w.ledger.count("release"), 0)?;
+    drop(open);
+    w.run();
+    equal("a request in flight", in_flight.take("a request")?.is_ok(), true)?;
+    equal("the release after it", release.take("a release")?, true)?;
+    let (writer, _driver) = w.hold(&keeper)?;
+    w.operator_ends(&writer)?;
+    equal("a refused request", request(&mut w, &writer, "four").take("a request")?.is_err(), true)?;
+    expect_lost(&writer, "refused")
 }
 
 /// K9. The grant counts from before the claim that was granted, however long the wait before.
@@ -221,7 +286,7 @@ pub(super) fn counters_tell_what_happened(mut w: World) -> Outcome {
     let sender = writer.clone();
     let refused = w.start(async move { sender.append(&append()).await }).take("an append")?;
     ensure(refused.is_err(), "an append that is not sent", &refused)?;
-    let counts = keeper.counts();
+    let counts = w.counts(&keeper);
     equal("renewals granted and failed", (counts.renewals, counts.renewals_failed), (1, 1))?;
     equal("appends sent and not sent", (counts.appends, counts.not_sent), (2, 1))?;
     // At 0.5 s there were 2.2 s left of the claim, at 1.5 s 2.325 s of the renewal that was sent at 1.125 s.
