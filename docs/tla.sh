@@ -27,7 +27,7 @@ if [ "$bounds" = small ]; then
   sed -i 's/MaxClock = 3/MaxClock = 2/; s/MaxLog = 6/MaxLog = 4/' "$work/FencedLedger.cfg"
 fi
 cd "$work"
-java -XX:+UseParallelGC -cp "$TLC" tlc2.TLC -deadlock -workers auto -metadir "$work/states" FencedLedger.tla | tee "$work/log"
+java -XX:+UseParallelGC -cp "$TLC" tlc2.TLC -deadlock -workers "$(nproc)" -metadir "$work/states" FencedLedger.tla | tee "$work/log"
 grep -q 'No error has been found' "$work/log"
 found=$(sed -n 's/.* generated, \([0-9,]*\) distinct states found, 0 states left.*/\1/p' "$work/log" | tail -1 | tr -d ,)
 echo "TLC: $found distinct states; the crate \`model\`: $expected"

@@ -26,7 +26,7 @@ fn run(simulation: &Simulation, flaw: Option<Flaw>) -> Result<Figures, Stop> {
 #[test]
 fn nothing_is_wrong_in_many_runs() {
     let seconds = std::env::var("FENCED_LEDGER_NETWORK_SECONDS").ok().and_then(|text| text.parse().ok());
-    let runs = if is_full() { 120 } else { 6 };
+    let runs = if is_full() { 60 } else { 6 };
     let (start, mut total, mut seed) = (std::time::Instant::now(), Figures::default(), 0);
     // So many runs, or as many as there is time for.
     while seconds.map_or(seed < runs, |seconds| start.elapsed() < Duration::from_secs(seconds)) {

@@ -9,6 +9,7 @@
 #![allow(
     dead_code,
     hidden_glob_reexports,
+    rustdoc::private_intra_doc_links,
     unreachable_pub,
     unused_imports,
     reason = "sources of other crates, of which a part is used here; their own builds look at that"
