@@ -13,11 +13,13 @@ const KEPT: &str = "plain INSERT, kept connections";
 const SINGLY: &str = "fenced, one by one";
 const TOGETHER: &str = "fenced";
 
+/// Its place in `writers`, its partitions, its name, whom it is compared with, and the ratio that is wanted.
+struct Contestant(usize, usize, &'static str, Option<&'static str>, Option<f64>);
+
 /// How many write at once: on how many partitions, and how many events each time.
 struct Load {
     title: &'static str,
-    /// The contestant's place in `writers`, its partitions, its name, whom it is compared with, and the ratio that is wanted.
-    contestants: &'static [(usize, usize, &'static str, Option<&'static str>, Option<f64>)],
+    contestants: &'static [Contestant],
     callers: usize,
     events: usize,
 }
@@ -26,11 +28,11 @@ const LOADS: [Load; 4] = [
     Load {
         title: "1 writer, 1 event an append",
         contestants: &[
-            (0, 64, PLAIN, None, None),
-            (1, 64, KEPT, None, None),
-            (3, 64, TOGETHER, Some(PLAIN), Some(1.0)),
-            (3, 64, "fenced, to kept connections", Some(KEPT), None),
-            (2, 64, "fenced, over a given sqlx pool", Some(PLAIN), None),
+            Contestant(0, 64, PLAIN, None, None),
+            Contestant(1, 64, KEPT, None, None),
+            Contestant(3, 64, TOGETHER, Some(PLAIN), Some(1.0)),
+            Contestant(3, 64, "fenced, to kept connections", Some(KEPT), None),
+            Contestant(2, 64, "fenced, over a given sqlx pool", Some(PLAIN), None),
         ],
         callers: 1,
         events: 1,
@@ -38,28 +40,28 @@ const LOADS: [Load; 4] = [
     Load {
         title: "64 writers on 64 partitions",
         contestants: &[
-            (0, 64, PLAIN, None, None),
-            (1, 64, KEPT, None, None),
-            (3, 64, TOGETHER, Some(PLAIN), Some(3.0)),
-            (4, 64, SINGLY, Some(PLAIN), None),
-            (3, 1, "fenced, all in 1 partition", Some(PLAIN), Some(3.5)),
+            Contestant(0, 64, PLAIN, None, None),
+            Contestant(1, 64, KEPT, None, None),
+            Contestant(3, 64, TOGETHER, Some(PLAIN), Some(3.0)),
+            Contestant(4, 64, SINGLY, Some(PLAIN), None),
+            Contestant(3, 1, "fenced, all in 1 partition", Some(PLAIN), Some(3.5)),
         ],
         callers: 64,
         events: 1,
     },
     Load {
         title: "64 writers in 1 partition",
-        contestants: &[(4, 1, SINGLY, None, None), (3, 1, TOGETHER, Some(SINGLY), Some(20.0))],
+        contestants: &[Contestant(4, 1, SINGLY, None, None), Contestant(3, 1, TOGETHER, Some(SINGLY), Some(20.0))],
         callers: 64,
         events: 1,
     },
     Load {
         title: "1 writer, 100 events an append",
         contestants: &[
-            (0, 64, PLAIN, None, None),
-            (1, 64, KEPT, None, None),
-            (3, 64, TOGETHER, Some(PLAIN), Some(0.95)),
-            (3, 64, "fenced, to kept connections", Some(KEPT), None),
+            Contestant(0, 64, PLAIN, None, None),
+            Contestant(1, 64, KEPT, None, None),
+            Contestant(3, 64, TOGETHER, Some(PLAIN), Some(0.95)),
+            Contestant(3, 64, "fenced, to kept connections", Some(KEPT), None),
         ],
         callers: 1,
         events: 100,
@@ -79,10 +81,13 @@ pub(crate) async fn run(plan: &Plan, arguments: &Arguments) -> Result<Vec<Report
     ];
     let mut reports = Vec::new();
     for load in &LOADS {
-        let mut rows: Vec<Row> =
-            load.contestants.iter().map(|(.., name, to, goal)| Row { goal: *goal, ..Row::new(name, *to) }).collect();
+        let mut rows: Vec<Row> = load
+            .contestants
+            .iter()
+            .map(|Contestant(.., name, to, goal)| Row { goal: *goal, ..Row::new(name, *to) })
+            .collect();
         for round in 0..=plan.rounds {
-            for ((writer, partitions, ..), row) in load.contestants.iter().zip(&mut rows) {
+            for (Contestant(writer, partitions, ..), row) in load.contestants.iter().zip(&mut rows) {
                 let rate = writers[*writer].rate(load.callers, *partitions, load.events, plan.time).await?;
                 // The first round warms plans and caches.
                 if round > 0 {
