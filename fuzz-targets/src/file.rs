@@ -28,6 +28,27 @@ struct Template {
 /// Edits of five bytes: a place in the file (three bytes, the first of which is a part of the whole, in 256ths), how
 /// long, and what is written there. An edit of length 0 cuts the file.
 pub(crate) fn run(data: &[u8]) {
+    judge(data);
+}
+
+/// How far an edited file got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(clippy::exhaustive_enums, reason = "the three ways there are")]
+pub enum Judged {
+    /// It could not be opened.
+    Refused,
+    /// `verify` failed, or named a position.
+    Broken,
+    /// `verify` said clean, and the log was as it had been.
+    Clean,
+}
+
+/// Edits a file and uses it.
+///
+/// # Panics
+///
+/// Where an edited log is called clean, what was acknowledged can not be read, or a call takes too long.
+pub fn judge(data: &[u8]) -> Judged {
     static TEMPLATE: OnceLock<Template> = OnceLock::new();
     let template = TEMPLATE.get_or_init(make);
     let mut bytes = template.bytes.clone();
@@ -44,20 +65,20 @@ pub(crate) fn run(data: &[u8]) {
     let file = folder.path().join("ledger.db");
     std::fs::write(&file, &bytes).expect("a file can be written");
     let start = Instant::now();
-    use_all(&file, template);
+    let judged = use_all(&file, template);
     assert!(start.elapsed() < IN_TIME, "took {:?}", start.elapsed());
+    judged
 }
 
-fn use_all(file: &Path, template: &Template) {
+fn use_all(file: &Path, template: &Template) -> Judged {
     let options = SqliteLedger::options().durability(Durability::ProcessCrash);
-    let Ok(ledger) = options.busy_timeout(Duration::from_millis(500)).open(file) else { return };
+    let Ok(ledger) = options.busy_timeout(Duration::from_millis(500)).open(file) else { return Judged::Refused };
     let partition = &template.partition;
-    let clean = |ledger: &SqliteLedger| {
-        matches!(block_on(ledger.verify(partition, Some(template.mark))), Ok(Verification::Clean { .. }))
-    };
-    if clean(&ledger) {
+    let mut judged = Judged::Broken;
+    if matches!(block_on(ledger.verify(partition, Some(template.mark))), Ok(Verification::Clean { .. })) {
         let events = read(&ledger, partition);
         assert_eq!(events.as_deref(), Some(&template.events[..]), "verify says clean of a log that was edited");
+        judged = Judged::Clean;
     }
     // Looks of every kind, then calls that write: an error or an answer.
     drop(block_on(ledger.describe()));
@@ -65,14 +86,16 @@ fn use_all(file: &Path, template: &Template) {
     drop(block_on(ledger.rejections(None, None, PageSize::MAX)));
     drop(block_on(ledger.rejections(Some(partition), None, PageSize::MAX)));
     drop(block_on(ledger.read_back(partition, None, PageSize::MAX)));
+    write(&ledger, partition);
+    judged
+}
+
+fn write(ledger: &SqliteLedger, partition: &PartitionId) {
     let Ok(state) = block_on(ledger.observe(partition)) else { return };
-    let observed = state.observation();
     let holder = Holder::new("b").expect("a name");
-    let Ok(claimed) = block_on(ledger.claim(&Claim::new(partition.clone(), holder, Ttl::default(), observed))) else {
-        return;
-    };
-    let append = append(99);
-    if let Ok(appended) = block_on(ledger.append(&claimed.lease, &append)) {
+    let claim = Claim::new(partition.clone(), holder, Ttl::default(), state.observation());
+    let Ok(claimed) = block_on(ledger.claim(&claim)) else { return };
+    if let Ok(appended) = block_on(ledger.append(&claimed.lease, &append(99))) {
         let page = block_on(ledger.read(partition, appended.entry.first, PageSize::MAX));
         assert!(page.is_ok_and(|page| page.events.len() == 1), "what was acknowledged can be read");
     }

@@ -10,6 +10,8 @@ mod names;
 mod report;
 mod values;
 
+pub use file::{Judged, judge as judge_file};
+
 /// A target: its name, what it does with an input, and inputs to start from.
 #[derive(Clone, Copy)]
 #[allow(clippy::exhaustive_structs, reason = "used by the two runners here")]

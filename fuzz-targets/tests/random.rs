@@ -1,6 +1,6 @@
 //! Every target with random inputs, each from the number of the run: what coverage has found is in `fuzz/`.
 
-use fuzz_targets::{TARGETS, Target};
+use fuzz_targets::{Judged, TARGETS, Target, judge_file};
 
 #[test]
 fn nothing_is_wrong_with_random_inputs() {
@@ -19,6 +19,14 @@ fn nothing_is_wrong_with_random_inputs() {
             try_one(target, &input, &format!("run {run}"));
         }
     }
+}
+
+#[test]
+fn edited_files_are_refused_found_to_be_broken_or_clean() {
+    assert_eq!(judge_file(b""), Judged::Clean, "a file that nobody has edited");
+    assert_eq!(judge_file(&[0, 0, 0, 16, 0]), Judged::Refused, "a file without its header");
+    let broken = (1..=255).any(|part| judge_file(&[part, 0, 0, 64, b'7']) == Judged::Broken);
+    assert!(broken, "no edit of 64 bytes was found by `verify`");
 }
 
 fn try_one(target: Target, input: &[u8], what: &str) {

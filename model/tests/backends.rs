@@ -27,7 +27,7 @@ const LONG: Protocol = Protocol {
 fn memory_answers_as_the_model_on_every_short_way_and_on_long_ones() {
     let clock = ManualClock::default();
     let driven = Driven::new(MemoryLedger::with_clock(clock.clone()), clock);
-    let (steps, ways) = if is_full() { (6, 200) } else { (4, 10) };
+    let (steps, ways) = if is_full() { (6, 20) } else { (4, 4) };
     walk_all(&driven, steps);
     walk_at_random(&driven, ways, 100);
 }
