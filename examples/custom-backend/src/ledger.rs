@@ -335,7 +335,7 @@ impl FencedLedger for RedbLedger {
             if from.get() - 1 > head.map_or(0, Position::get) {
                 return Err(LedgerError::AheadOfLog { from, head });
             }
-            let events = (&reader).page(&name, from.get(), i64::MAX, false, size(limit))?;
+            let events = (&reader).page(&name, from.get(), i64::MAX, false, Some(limit))?;
             Ok(Page::forward(events, standing.map(|standing| (standing.head(), standing.lease.generation))))
         })
         .await
@@ -351,7 +351,7 @@ impl FencedLedger for RedbLedger {
                 return Err(LedgerError::AheadOfLog { from, head });
             }
             let to = from.map_or(i64::MAX, Position::get);
-            let events = (&reader).page(&name, 0, to, true, size(limit))?;
+            let events = (&reader).page(&name, 0, to, true, Some(limit))?;
             Ok(Page::backward(events, standing.map(|standing| (standing.head(), standing.lease.generation))))
         })
         .await

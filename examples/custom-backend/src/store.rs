@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use ledger_core::decide::Write;
 use ledger_core::{
-    AcquisitionId, AdvanceRecord, AppendId, Entry, Event, EventKind, Generation, Json, LedgerError, OwnEvent,
-    PartitionId, PastTenure, Position, RejectionRecord, Result, Standing, StoredLease, Succession,
+    AcquisitionId, AdvanceRecord, AppendId, Entry, Event, EventKind, Generation, Json, LedgerError, OwnEvent, PageSize,
+    PartitionId, PastTenure, Position, RejectionRecord, Result, Room, Standing, StoredLease, Succession,
 };
 use redb::{ReadTransaction, ReadableTable, TableDefinition, WriteTransaction};
 use serde_json::{from_str, to_string};
@@ -91,7 +91,7 @@ pub(crate) trait View {
 
     /// The `$advanced` entry that has an acquisition. Advances are rare, so the log is looked through.
     fn advance(&self, name: &PartitionId, acquisition: AcquisitionId) -> Result<Option<(Arc<Entry>, AdvanceRecord)>> {
-        for event in self.page(name, 0, i64::MAX, true, usize::MAX)? {
+        for event in self.page(name, 0, i64::MAX, true, None)? {
             if event.entry.acquisition == acquisition
                 && let Ok(Some(OwnEvent::Advanced(record))) = OwnEvent::read(&event.kind, &event.payload)
             {
@@ -112,16 +112,26 @@ pub(crate) trait View {
         }
     }
 
-    /// Events from one position to another, in ascending order or backward, `limit` at most.
-    fn page(&self, name: &PartitionId, from: i64, to: i64, backward: bool, limit: usize) -> Result<Vec<Event>> {
+    /// Events from one position to another, in ascending order or backward, as many as a page of that size takes; all
+    /// of them without a size.
+    fn page(
+        &self,
+        name: &PartitionId,
+        from: i64,
+        to: i64,
+        backward: bool,
+        size: Option<PageSize>,
+    ) -> Result<Vec<Event>> {
         let events = self.events()?;
         let mut range = events.range((name.as_str(), from)..=(name.as_str(), to)).map_err(not_written)?;
         let (mut page, mut entry): (Vec<Event>, Option<Arc<Entry>>) = (Vec::new(), None);
-        while page.len() < limit
-            && let Some(row) = if backward { range.next_back() } else { range.next() }
-        {
+        let mut room = size.map(Room::new);
+        while let Some(row) = if backward { range.next_back() } else { range.next() } {
             let (key, value) = row.map_err(not_written)?;
             let (first, kind, payload, metadata) = value.value();
+            if room.as_mut().is_some_and(|room| !room.take(kind.len() + payload.len() + metadata.len())) {
+                break;
+            }
             let known = entry.take().filter(|entry| entry.first.get() == first);
             let of = match known {
                 Some(entry) => entry,
