@@ -44,7 +44,7 @@ impl Suite {
         self
     }
 
-    /// Also compares the ledger with the model over so many [random](crate::random) operations of a seed.
+    /// Also compares the ledger with the model over so many [random](mod@crate::random) operations of a seed.
     #[must_use]
     pub fn random(mut self, seed: u64, operations: usize) -> Self {
         self.random = Some((seed, operations));
