@@ -11,7 +11,7 @@ use conformance_tests::{CASES, Report};
 use crate::bugs::Bug;
 use crate::harness::ReferenceHarness;
 use crate::list::ALL;
-use crate::{RUNS, in_a_runtime};
+use crate::{RUNS, in_a_runtime, run};
 
 /// How many seeds a random run has, of one episode each.
 const SEEDS: u64 = 31;
@@ -38,12 +38,26 @@ const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/broken-ledgers.
 
 #[test]
 fn matrix_is_up_to_date() {
-    let page = page();
+    let mut runs = RUNS.clone();
+    let found = random_runs(&runs);
+    let mut page = self::page(&runs, &found);
     if std::env::var_os("UPDATE").is_some() {
         std::fs::write(FILE, page).expect("the page is written");
         return;
     }
     let stored = std::fs::read_to_string(FILE).unwrap_or_default();
+    // A row that has changed is the same in each run; one that a busy machine has changed is not. Of many, the page is old.
+    for _ in 0..2 {
+        let differs = |bug: &Bug| {
+            let row = format!("| {bug:?} | ");
+            page.lines().zip(stored.lines()).any(|(new, old)| new != old && new.starts_with(&row))
+        };
+        let differing: Vec<Bug> = runs.iter().map(|(bug, _)| *bug).filter(differs).collect();
+        for (bug, report) in runs.iter_mut().filter(|(bug, _)| differing.len() < 10 && differing.contains(bug)) {
+            *report = in_a_runtime(run(Some(*bug)));
+        }
+        page = self::page(&runs, &found);
+    }
     let differing: Vec<_> = page.lines().zip(stored.lines()).filter(|(new, old)| new != old).take(5).collect();
     assert!(
         page == stored,
@@ -52,7 +66,7 @@ fn matrix_is_up_to_date() {
     );
 }
 
-fn page() -> String {
+fn page(runs: &[(Bug, Report)], found: &[Option<String>]) -> String {
     let mut families: Vec<&str> = Vec::new();
     for case in CASES {
         if !families.contains(&case.family) {
@@ -60,20 +74,13 @@ fn page() -> String {
         }
     }
     let short: BTreeMap<&str, &str> = CASES.iter().rev().map(|case| (case.family, &case.id[..3])).collect();
-    let found = in_a_runtime(async {
-        let mut found = BTreeMap::new();
-        for (nth, (bug, _)) in RUNS.iter().enumerate() {
-            found.insert(nth, random_run(*bug).await);
-        }
-        found
-    });
     let mut page = String::from(HEAD);
-    let killed = found.values().filter(|found| found.is_some()).count();
+    let killed = found.iter().flatten().count();
     let _ = write!(
         page,
         "{} broken ledgers, {} cases that must fail on them, {} of {} cases of the suite in {} families fail on at least \
          one. The random run finds {killed}.\n\n",
-        RUNS.len(),
+        runs.len(),
         ALL.len(),
         CASES.len() - 1,
         CASES.len(),
@@ -85,9 +92,9 @@ fn page() -> String {
         families.iter().map(|family| short[family]).collect::<Vec<_>>().join(" | ")
     );
     let _ = writeln!(page, "|---|{}---|", "---|".repeat(families.len()));
-    for (nth, (bug, report)) in RUNS.iter().enumerate() {
+    for ((bug, report), found) in runs.iter().zip(found) {
         let cells: Vec<&str> = families.iter().map(|family| cell(*bug, report, family)).collect();
-        let random = found[&nth].clone().unwrap_or_else(|| "–".to_owned());
+        let random = found.as_deref().unwrap_or("–");
         let _ = writeln!(page, "| {bug:?} | {} | {random} |", cells.join(" | "));
     }
     page.push_str("\n## The case that must fail, and what it says\n\n| broken ledger | case | its text contains |\n|---|---|---|\n");
@@ -111,6 +118,17 @@ fn cell(bug: Bug, report: &Report, family: &str) -> &'static str {
         (false, true) if !BY_SCHEDULE.contains(&bug) => "x",
         _ => "",
     }
+}
+
+/// What a random run finds of each.
+fn random_runs(runs: &[(Bug, Report)]) -> Vec<Option<String>> {
+    in_a_runtime(async {
+        let mut found = Vec::new();
+        for (bug, _) in runs {
+            found.push(random_run(*bug).await);
+        }
+        found
+    })
 }
 
 /// The first seed that finds a bug, and how many operations are left of the episode when it is shrunk.
