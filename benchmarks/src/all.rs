@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::plot::Plot;
 use crate::report::Report;
-use crate::{Plan, Result, growth, load, memory, postgres, postgres_many, reading, sqlite, zombie};
+use crate::{Plan, Result, growth, load, memory, postgres, reading, sqlite, zombie};
 
 const BEGIN: &str = "<!-- written by `benchmarks -- all` from here -->";
 const END: &str = "<!-- to here -->";
@@ -63,7 +63,6 @@ pub(crate) async fn run(plan: &Plan, arguments: Arguments) -> Result<()> {
     add("reading", vec![reading::sqlite(plan).await?, reading::postgres(plan, &arguments.server).await?]);
     add("growth", growth::run(plan).await?);
     add("postgres", postgres::throughput(plan, &arguments.server).await?);
-    add("postgres-many", vec![postgres_many::run(plan).await?]);
     let plots = load::run(plan, &arguments.server).await?;
     let results = Results {
         quick: arguments.quick,

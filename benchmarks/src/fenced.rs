@@ -40,6 +40,12 @@ pub(crate) fn one_event() -> Result<Append> {
     Ok(Append::new([event()?])?)
 }
 
+/// An append of so many events.
+pub(crate) fn events(count: usize) -> Result<Append> {
+    let event = NewEvent::new(ledger_core::EventKind::new("result")?, ledger_core::Json::new(PAYLOAD)?);
+    Ok(Append::new(vec![event; count])?)
+}
+
 /// Appends for a while with so many callers at once, and returns how many a second.
 pub(crate) async fn appends(
     ledger: &Arc<dyn FencedLedger>,

@@ -2,6 +2,7 @@
 //! commands measure a part of it.
 //!
 //! `… -- takeover`: how long a partition is without a holder when one dies, and how soon one that was stopped knows.
+//! `… -- history`: the check of a history of 1,000,000 calls.
 //!
 //! Contestants take turns, round by round, so that a slow minute of the machine meets all of them. What counts is the
 //! ratio to the plain contestant of the same run.
@@ -9,12 +10,12 @@
 mod all;
 mod fenced;
 mod growth;
+mod history;
 mod load;
 mod memory;
 mod plain;
 mod plot;
 mod postgres;
-mod postgres_many;
 mod reading;
 mod report;
 mod sqlite;
@@ -51,7 +52,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Benchmark {
-    /// All of them but `postgres-costs`; writes `docs/benchmarks.md`, its JSON and its plots.
+    /// All of them but `postgres-costs`, `postgres-load`, `takeover` and `history`; writes `docs/benchmarks.md`, its JSON and its plots.
     All(all::Arguments),
     /// Appends a second on SQLite, against plain rusqlite.
     Sqlite,
@@ -61,8 +62,8 @@ enum Benchmark {
     Reading(postgres::Arguments),
     /// Appends a second as a partition, and the number of partitions, grows.
     Growth,
-    /// Many appends at once on PostgreSQL, together and one by one, against plain inserts.
-    PostgresMany,
+    /// What checking a history costs.
+    History(history::Size),
     /// A holder's latency beside a process of stale writes.
     Zombie,
     /// From a holder's death until its partitions are held again, and from its SIGCONT until it knows.
@@ -120,22 +121,21 @@ async fn run(arguments: Arguments) -> Result<()> {
         decades_of_events: if quick { 5 } else { 6 },
         decades_of_partitions: if quick { 4 } else { 5 },
     };
-    let json = arguments.json;
     let reports = match arguments.benchmark {
         Benchmark::All(all) => return all::run(&plan, all).await,
         Benchmark::Sqlite => vec![sqlite::run(&plan).await?],
         Benchmark::Memory => vec![memory::run(&plan).await?],
         Benchmark::Reading(server) => vec![reading::sqlite(&plan).await?, reading::postgres(&plan, &server).await?],
         Benchmark::Growth => growth::run(&plan).await?,
-        Benchmark::PostgresMany => vec![postgres_many::run(&plan).await?],
+        Benchmark::History(size) => vec![history::run(&size, plan.rounds).await?],
         Benchmark::Zombie => vec![zombie::run(&plan).await?],
-        Benchmark::Server(benchmark) => return benchmark.run(&plan, json).await,
-        Benchmark::Takeover(arguments) => return takeover::run(&plan, &arguments, json).await,
+        Benchmark::Server(benchmark) => return benchmark.run(&plan, arguments.json).await,
+        Benchmark::Takeover(takeover) => return takeover::run(&plan, &takeover, arguments.json).await,
         Benchmark::Hammer(hammer) => return hammer.run().await,
         Benchmark::Hold(hold) => return hold.run().await,
     };
     reports.iter().for_each(|report| println!("{report}\n"));
-    if let Some(file) = json {
+    if let Some(file) = arguments.json {
         std::fs::write(file, serde_json::to_string_pretty(&reports)?)?;
     }
     Ok(())

@@ -9,7 +9,7 @@ use ledger_core::{
     Observation, PageSize, PartitionId, Position, RejectionRecord, RequestBook, Ttl, Witness,
 };
 
-use crate::{ClockControl, Edit, Hook, LockGuard, Stop, Storage, StoreCopy, Violation};
+use crate::{ClockControl, Edit, HeldCommit, Hook, Line, LockGuard, Stop, Storage, StoreCopy, Violation};
 
 /// How long a case waits for something that must come: far more than any store needs, far less than for ever.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -88,6 +88,30 @@ impl Context {
         self.storage.tamper(partition, &edit).await.map_err(|error| Stop::of_hook(Hook::Tamper, error))
     }
 
+    /// Crashes the store, or skips. Handles may be open and calls on their way; this drops the first handle.
+    pub async fn crash(&mut self) -> Result<Arc<dyn FencedLedger>, Stop> {
+        self.ledger = None;
+        let crashed = self.storage.crash().await;
+        self.ledger = Some(self.storage.open().await?);
+        crashed.map_err(|error| Stop::of_hook(Hook::Crash, error))?;
+        Ok(self.ledger())
+    }
+
+    /// A handle over a line that can be disturbed, or a skip.
+    pub async fn line(&self) -> Result<Box<dyn Line>, Stop> {
+        self.storage.line().await.map_err(|error| Stop::of_hook(Hook::Line, error))
+    }
+
+    /// Makes an append and holds its commit, or skips.
+    pub async fn hold_commit(&self, lease: &Lease, append: &Append) -> Result<Box<dyn HeldCommit>, Stop> {
+        self.storage.hold_commit(lease, append).await.map_err(|error| Stop::of_hook(Hook::HoldCommit, error))
+    }
+
+    /// Lets the `nth` write of each transaction fail, or skips.
+    pub async fn fail_write(&self, nth: u32) -> Result<Box<dyn LockGuard>, Stop> {
+        self.storage.fail_write(nth).await.map_err(|error| Stop::of_hook(Hook::FailWrite, error))
+    }
+
     /// Takes a copy of the store, or skips.
     pub async fn snapshot(&self) -> Result<Box<dyn StoreCopy>, Stop> {
         self.storage.snapshot().await.map_err(|error| Stop::of_hook(Hook::Snapshot, error))
@@ -114,6 +138,53 @@ impl Context {
             wait.a_moment().await?;
         }
         Ok(())
+    }
+}
+
+/// Waits for something that must end.
+///
+/// # Errors
+///
+/// A violation, when [`PATIENCE`] is used up.
+#[track_caller]
+pub fn in_time<T>(what: &str, future: impl Future<Output = T>) -> impl Future<Output = Result<T, Violation>> {
+    let late = Violation::new(what, format!("not within {PATIENCE:?}"));
+    async move { tokio::time::timeout(PATIENCE, future).await.map_err(|_| late) }
+}
+
+/// A task of a case, which ends with the case at the latest.
+#[derive(Debug)]
+pub struct Running<T>(tokio::task::JoinHandle<T>);
+
+impl<T: Send + 'static> Running<T> {
+    /// Begins it.
+    pub fn start(future: impl Future<Output = T> + Send + 'static) -> Self {
+        Self(tokio::spawn(future))
+    }
+
+    /// What it gives.
+    ///
+    /// # Errors
+    ///
+    /// A violation where it does not end in time, or panics.
+    #[track_caller]
+    pub fn end(mut self, what: &str) -> impl Future<Output = Result<T, Violation>> {
+        let late = Violation::new(what, format!("not within {PATIENCE:?}"));
+        async move {
+            match tokio::time::timeout(PATIENCE, &mut self.0).await {
+                Ok(Ok(value)) => Ok(value),
+                Ok(Err(error)) => {
+                    Err(Violation { expected: "no panic in a call".to_owned(), seen: error.to_string(), at: late.at })
+                }
+                Err(_) => Err(late),
+            }
+        }
+    }
+}
+
+impl<T> Drop for Running<T> {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 

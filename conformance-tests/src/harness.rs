@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use ledger_core::{
-    Clock, FencedLedger, Generation, Holder, LedgerWitness, ManualClock, PartitionId, Position, RequestBook, Timestamp,
-    Witness, Witnessed,
+    Append, Appended, Clock, FencedLedger, Generation, Holder, Lease, LedgerWitness, ManualClock, PartitionId,
+    Position, RequestBook, Timestamp, Witness, Witnessed,
 };
 
+use crate::Line;
 use crate::book::CoreBook;
 
 /// Why a harness could not do its part. Any error of the backend's fits.
@@ -20,6 +21,13 @@ pub type HarnessError = Box<dyn Error + Send + Sync>;
 pub trait Harness: Send + Sync {
     /// Makes a fresh, empty ledger that nobody else uses: a new file, a new schema. Dropping the storage removes it.
     async fn provision(&self) -> Result<Box<dyn Storage>, HarnessError>;
+
+    /// Makes a fresh ledger for a case that will [crash](Storage::crash) its store. As
+    /// [`provision`](Self::provision), if not said otherwise; who puts many ledgers into one server gives a server of
+    /// its own here.
+    async fn provision_to_crash(&self) -> Result<Box<dyn Storage>, HarnessError> {
+        self.provision().await
+    }
 
     /// Whether cases that count run with their full figures: where the environment has `FENCED_LEDGER_FULL`, if not
     /// said otherwise. A second way into a store that is tested in full may say no.
@@ -87,11 +95,46 @@ pub trait Storage: Send + Sync {
         Err(HookError::unsupported("the harness does not implement `tamper`"))
     }
 
+    /// Ends the store without any of its own endings, while handles are open and calls may be on their way: a kill, or
+    /// a loss of power. The next [`open`](Self::open) finds what was durable at that moment.
+    ///
+    /// A handle that was open before may find the store again, or answer every call with an error; or it goes on with
+    /// a copy that nobody sees any more, as long as nothing of it reaches the next handle.
+    async fn crash(&self) -> Hooked<()> {
+        Err(HookError::unsupported("the harness does not implement `crash`"))
+    }
+
+    /// Opens another handle, over a line that can be disturbed. A store within the caller's process has
+    /// [`InProcessLine`](crate::InProcessLine).
+    async fn line(&self) -> Hooked<Box<dyn Line>> {
+        Err(HookError::unsupported("the harness does not implement `line`"))
+    }
+
+    /// Makes an append, and holds its commit: when this returns, it is judged and written, and nobody can see it.
+    async fn hold_commit(&self, lease: &Lease, append: &Append) -> Hooked<Box<dyn HeldCommit>> {
+        let _ = (lease, append);
+        Err(HookError::unsupported("the harness does not implement `hold_commit`"))
+    }
+
+    /// From now on, until the guard is released, the `nth` write of a row in each transaction of the store fails in the
+    /// engine, as on a full disk. Counted from 1.
+    async fn fail_write(&self, nth: u32) -> Hooked<Box<dyn LockGuard>> {
+        let _ = nth;
+        Err(HookError::unsupported("the harness does not implement `fail_write`"))
+    }
+
     /// Takes a copy of the whole ledger as it stands: what a backup is to the engine. Handles may be open, now and when
     /// it is put back.
     async fn snapshot(&self) -> Hooked<Box<dyn StoreCopy>> {
         Err(HookError::unsupported("the harness does not implement `snapshot`"))
     }
+}
+
+/// An append that is judged and written, and that nobody can see yet.
+#[async_trait]
+pub trait HeldCommit: Send {
+    /// Lets it commit, and gives its answer.
+    async fn commit(self: Box<Self>) -> ledger_core::Result<Appended>;
 }
 
 /// A copy of a store, which can be put back.
@@ -133,10 +176,10 @@ impl ClockControl for ManualClock {
     }
 }
 
-/// The lock of a partition, held until it is released.
+/// A lock or a fault, kept until it is released.
 #[async_trait]
 pub trait LockGuard: Send {
-    /// Lets the lock go. Dropping the guard must let it go too, sooner or later.
+    /// Ends it. Dropping the guard must let a lock go too, sooner or later.
     async fn release(self: Box<Self>) -> Result<(), HarnessError>;
 }
 
@@ -208,6 +251,13 @@ pub enum Edit {
         /// The new generation.
         generation: Generation,
     },
+    /// Replaces the generation of the entry that starts at a position.
+    Generation {
+        /// The entry's first event.
+        position: Position,
+        /// The new generation.
+        generation: Generation,
+    },
 }
 
 /// The result of a hook.
@@ -252,11 +302,32 @@ pub enum Hook {
     HoldLock,
     /// [`Storage::tamper`].
     Tamper,
+    /// [`Storage::crash`].
+    Crash,
+    /// [`Storage::line`].
+    Line,
+    /// [`Storage::hold_commit`].
+    HoldCommit,
+    /// [`Storage::fail_write`].
+    FailWrite,
     /// [`Storage::snapshot`].
     Snapshot,
 }
 
 impl Hook {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::Clock,
+        Self::Restart,
+        Self::HoldLock,
+        Self::Tamper,
+        Self::Crash,
+        Self::Line,
+        Self::HoldCommit,
+        Self::FailWrite,
+        Self::Snapshot,
+    ];
+
     /// The hook's name, as in [`conformance_tests!`](crate::conformance_tests).
     pub fn as_str(self) -> &'static str {
         match self {
@@ -264,6 +335,10 @@ impl Hook {
             Self::Restart => "restart",
             Self::HoldLock => "hold_lock",
             Self::Tamper => "tamper",
+            Self::Crash => "crash",
+            Self::Line => "line",
+            Self::HoldCommit => "hold_commit",
+            Self::FailWrite => "fail_write",
             Self::Snapshot => "snapshot",
         }
     }

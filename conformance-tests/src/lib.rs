@@ -55,7 +55,56 @@
 //! | [`restart`](Storage::restart) | that nothing which was acknowledged lives in memory alone |
 //! | [`hold_lock`](Storage::hold_lock) | what is judged by the time after a wait, and what may not wait at all |
 //! | [`tamper`](Storage::tamper) | that an edit of the storage itself is found, at its position |
+//! | [`crash`](Storage::crash) | that acknowledged means durable, and that nothing is there by half |
+//! | [`line`](Storage::line) | that a lost answer is never told as a refusal, and what comes late is fenced |
+//! | [`hold_commit`](Storage::hold_commit) | that nobody is told "never" of what is about to be written |
+//! | [`fail_write`](Storage::fail_write) | that a write which the engine fails is undone as a whole, and told as such |
 //! | [`snapshot`](Storage::snapshot) | that a store which went back in time is noticed, with a witness, and how it goes on |
+//!
+//! # Many processes at once
+//!
+//! Cases ask one thing after another. What concurrent processes were told is recorded and checked by [`history`].
+
+//! # The families
+//!
+//! | family | what it asks |
+//! |---|---|
+//! | `takeover` | who becomes holder, and under which generation; of those that race, one |
+//! | `stale_write` | that nobody writes whose lease is not the current one, however late, forged or doubled the call is |
+//! | `renewal`, `release` | that time is only ever given, that an end is an end, and that a late call leaves the successor alone |
+//! | `clock` | the boundary of expiry, and a clock that steps forward and back |
+//! | `judgement` | that the first check that fails names the refusal, and that the refusal says what is true |
+//! | `append` | positions without a gap, batches whole or absent, expectations of the head |
+//! | `idempotency` | that the same append again is written once, for ever |
+//! | `evidence` | that a refusal leaves its record, and a flood of them a bounded number |
+//! | `fate` | that anybody can ask what became of an append, and that the answer is never taken back |
+//! | `reading` | that readers see a prefix, and wait for nobody |
+//! | `payload`, `limits` | that what is accepted comes back byte for byte, and that all stores accept the same |
+//! | `partitions` | that they do not meet |
+//! | `restart`, `crash` | that what was acknowledged is there afterwards, and nothing by half |
+//! | `unknown` | that a lost answer is told as unknown, and settled by everybody alike |
+//! | `cancel` | that a dropped future leaves the whole effect or none, and a usable handle |
+//! | `keeper` | the core's keeper on this store |
+//! | `integrity` | that an edit of the storage is found, at its position |
+//! | `rollback`, `witness` | an operator's step above every generation; a store that went back in time |
+//! | `requests`, `handover` | requests to other systems over the store, and what a successor is told of them |
+//!
+//! [`Case::why`] has for each case the mistake that it is about. Beside the cases, [`random`] compares a store with a
+//! model over operations at random; [`Suite::random`] puts such a run into the report.
+//!
+//! # What a new version may change
+//!
+//! The version of this crate is the version of the suite, and stands in each report.
+//!
+//! - A **patch** release mends a case that fails on a right backend, or words; it adds no case and no demand.
+//! - A **minor** release may add cases, hooks and edits. A new hook has a default that says that it is not there, so a
+//!   harness still compiles, and its new cases are skipped. A new case may fail on a backend that passed before: the
+//!   change log lists each under "New cases", with its rules.
+//! - A **major** release may remove or rename cases and hooks, or change what a case demands; then the contract has
+//!   changed, and its change log says how.
+//!
+//! A case's id is never used again for another demand. The JSON of a report gains fields in minor releases; fields are
+//! removed or change their meaning in major ones alone.
 //!
 //! # Figures
 //!
@@ -64,7 +113,9 @@
 //!
 //! # Does it bite?
 //!
-//! `tests/broken` of this crate holds ledgers with one bug each, and for each the case that must fail on it.
+//! `tests/broken` of this crate holds ledgers with one bug each, and for each the case that must fail on it;
+//! `docs/broken-ledgers.md` shows which families find which. `examples/custom-backend` is a backend on an embedded
+//! key-value store, written from these pages alone.
 
 mod book;
 mod case;
@@ -73,7 +124,11 @@ pub mod check;
 pub mod context;
 mod faulty;
 mod harness;
+pub mod history;
+mod line;
 mod macros;
+pub mod network;
+pub mod random;
 mod report;
 mod suite;
 mod tampered;
@@ -81,8 +136,11 @@ mod tampered;
 pub use case::{Case, Stop, Verdict, Violation};
 pub use cases::{CASES, UNTESTED};
 pub use context::Context;
-pub use harness::{ClockControl, Edit, Harness, HarnessError, Hook, HookError, Hooked, LockGuard, Storage, StoreCopy};
-pub use report::{CaseReport, Outcome, Report};
+pub use harness::{
+    ClockControl, Edit, Harness, HarnessError, HeldCommit, Hook, HookError, Hooked, LockGuard, Storage, StoreCopy,
+};
+pub use line::{Gate, InProcessLine, Line};
+pub use report::{CaseReport, Outcome, RandomReport, Report};
 pub use suite::Suite;
 #[doc(hidden)]
 pub use suite::{run_declared_skips, run_test};

@@ -104,6 +104,18 @@ macro_rules! __hook {
     (tamper) => {
         $crate::Hook::Tamper
     };
+    (crash) => {
+        $crate::Hook::Crash
+    };
+    (line) => {
+        $crate::Hook::Line
+    };
+    (hold_commit) => {
+        $crate::Hook::HoldCommit
+    };
+    (fail_write) => {
+        $crate::Hook::FailWrite
+    };
     (snapshot) => {
         $crate::Hook::Snapshot
     };

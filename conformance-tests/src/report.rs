@@ -19,6 +19,23 @@ pub struct Report {
     pub partial: bool,
     /// Every case, in the order of the list.
     pub cases: Vec<CaseReport>,
+    /// The random run, where one was [asked for](crate::Suite::random).
+    pub random: Option<RandomReport>,
+}
+
+/// How a random run ended.
+#[derive(Clone, Debug, serde::Serialize)]
+#[non_exhaustive]
+pub struct RandomReport {
+    /// The seed: the same one makes the same operations.
+    pub seed: u64,
+    /// How many operations there were.
+    pub operations: usize,
+    /// How it ended.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    /// How to run it again.
+    pub reproduce: String,
 }
 
 /// How one case ended.
@@ -34,6 +51,8 @@ pub struct CaseReport {
     /// How it ended.
     #[serde(flatten)]
     pub outcome: Outcome,
+    /// How to run it again, where the backend's tests are made by [`conformance_tests!`](crate::conformance_tests).
+    pub reproduce: String,
     /// How long it took.
     #[serde(rename = "milliseconds", serialize_with = "as_millis")]
     pub took: Duration,
@@ -61,9 +80,16 @@ pub enum Outcome {
 }
 
 impl Report {
-    pub(crate) fn new(backend: Option<Description>, cases: Vec<CaseReport>) -> Self {
-        let partial = cases.iter().any(|case| matches!(case.outcome, Outcome::Skipped { .. }));
-        Self { suite: env!("CARGO_PKG_VERSION"), backend, partial, cases }
+    pub(crate) fn new(backend: Option<Description>, cases: Vec<CaseReport>, random: Option<RandomReport>) -> Self {
+        let outcomes = cases.iter().map(|case| &case.outcome).chain(random.iter().map(|random| &random.outcome));
+        let partial = outcomes.into_iter().any(|outcome| matches!(outcome, Outcome::Skipped { .. }));
+        Self { suite: env!("CARGO_PKG_VERSION"), backend, partial, cases, random }
+    }
+
+    /// Whether nothing failed, neither a case nor the random run. What was skipped is [`partial`](Self::partial).
+    pub fn is_clean(&self) -> bool {
+        let random = self.random.as_ref().is_some_and(|random| matches!(random.outcome, Outcome::Failed { .. }));
+        self.failed().next().is_none() && !random
     }
 
     /// The cases that failed.
@@ -113,6 +139,14 @@ impl std::fmt::Display for Report {
             ]);
         }
         writeln!(f, "{table}")?;
+        if let Some(random) = &self.random {
+            write!(f, "random run, seed {}, {} operations: ", random.seed, random.operations)?;
+            match &random.outcome {
+                Outcome::Passed => writeln!(f, "no difference")?,
+                Outcome::Failed { violation } => writeln!(f, "FAILED\n{violation}")?,
+                Outcome::Skipped { hook, reason } => writeln!(f, "skipped, {hook}: {reason}")?,
+            }
+        }
         let (passed, failed, skipped) = self.counts();
         let backend = self
             .backend

@@ -9,7 +9,10 @@ use std::time::{Duration, Instant};
 
 use futures_util::stream::{self, StreamExt};
 
-use crate::{CASES, Case, CaseReport, Context, Harness, HarnessError, Outcome, Report, Stop, Violation};
+use crate::{
+    CASES, Case, CaseReport, Context, Harness, HarnessError, Hook, Outcome, RandomReport, Report, Stop, Violation,
+    random,
+};
 
 /// A run of the suite that is about to be made.
 #[derive(Clone, Debug)]
@@ -18,12 +21,13 @@ pub struct Suite {
     time_out: Duration,
     at_once: usize,
     full: Option<bool>,
+    random: Option<(u64, usize)>,
 }
 
 impl Suite {
     /// All cases; full figures where the [harness says so](Harness::full).
     pub fn new() -> Self {
-        Self { cases: CASES.to_vec(), time_out: Duration::from_secs(60), at_once: 8, full: None }
+        Self { cases: CASES.to_vec(), time_out: Duration::from_secs(60), at_once: 8, full: None, random: None }
     }
 
     /// Only the cases that `keep` wants.
@@ -37,6 +41,13 @@ impl Suite {
     #[must_use]
     pub fn full(mut self, full: bool) -> Self {
         self.full = Some(full);
+        self
+    }
+
+    /// Also compares the ledger with the model over so many [random](mod@crate::random) operations of a seed.
+    #[must_use]
+    pub fn random(mut self, seed: u64, operations: usize) -> Self {
+        self.random = Some((seed, operations));
         self
     }
 
@@ -63,12 +74,40 @@ impl Suite {
             .map(|case| async move {
                 let start = Instant::now();
                 let outcome = self.run_case(harness, case).await;
-                CaseReport { id: case.id, family: case.family, rules: case.rules, outcome, took: start.elapsed() }
+                let (reproduce, took) = (format!("cargo test {}", case.id), start.elapsed());
+                CaseReport { id: case.id, family: case.family, rules: case.rules, outcome, reproduce, took }
             })
             .buffered(self.at_once)
             .collect()
             .await;
-        Report::new(backend, results)
+        let random = match self.random {
+            Some((seed, operations)) => Some(self.run_random(harness, seed, operations).await),
+            None => None,
+        };
+        Report::new(backend, results, random)
+    }
+
+    async fn run_random(&self, harness: &dyn Harness, seed: u64, operations: usize) -> RandomReport {
+        let no_clock = tokio::time::timeout(self.time_out, unwound(harness.provision())).await;
+        let no_clock = matches!(no_clock, Ok(Ok(Ok(storage))) if storage.clock().is_none());
+        let outcome = if no_clock {
+            let reason = "times can not be steered without a clock that can be set".to_owned();
+            Outcome::Skipped { hook: Hook::Clock, reason }
+        } else {
+            match unwound(random::differential(harness, seed, operations)).await {
+                Ok(Ok(())) => Outcome::Passed,
+                Ok(Err(difference)) => {
+                    let steps = difference.operations.iter().map(|operation| format!("\n      {operation:?}"));
+                    let at = format!("the last of{}", steps.collect::<String>());
+                    Outcome::Failed {
+                        violation: Violation { expected: difference.expected, seen: difference.seen, at },
+                    }
+                }
+                Err(panic) => failed("no panic", &panic_text(panic)),
+            }
+        };
+        let reproduce = format!("conformance_tests::random::differential(&harness, {seed}, {operations}).await");
+        RandomReport { seed, operations, outcome, reproduce }
     }
 
     async fn run_case(&self, harness: &dyn Harness, case: Case) -> Outcome {
@@ -77,7 +116,8 @@ impl Suite {
         let provisioned = tokio::time::timeout(
             limit,
             unwound(async {
-                let storage = harness.provision().await?;
+                let crashes = case.needs.contains(&Hook::Crash);
+                let storage = if crashes { harness.provision_to_crash().await? } else { harness.provision().await? };
                 Context::new(storage, full).await
             }),
         );

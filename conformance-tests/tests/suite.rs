@@ -61,6 +61,35 @@ async fn report_says_the_same_as_json_and_as_a_table() {
     }
 }
 
+/// The shape of the JSON, with the type of each value in its place: a new field is a minor release, any other change a
+/// major one. `UPDATE=1` writes it anew.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn json_of_a_report_has_the_shape_that_is_promised() {
+    const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/report-shape.json");
+    let suite = Suite::new().only(|case| ["par04", "rst01"].contains(&&case.id[..5])).random(1, 10);
+    let mut report = suite.run(&Plain).await;
+    let mut failed = report.cases[0].clone();
+    failed.outcome = Outcome::Failed { violation: conformance_tests::Violation::new("this", "that") };
+    report.cases.push(failed);
+    let json = serde_json::to_value(&report).expect("a report is JSON");
+    let shape = serde_json::to_string_pretty(&shape(&json)).expect("a shape is JSON") + "\n";
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(FILE, &shape).expect("the shape is written");
+    }
+    assert_eq!(shape, std::fs::read_to_string(FILE).expect("the shape is stored"));
+}
+
+fn shape(value: &serde_json::Value) -> serde_json::Value {
+    match value {
+        serde_json::Value::Null => "null".into(),
+        serde_json::Value::Bool(_) => "boolean".into(),
+        serde_json::Value::Number(_) => "number".into(),
+        serde_json::Value::String(_) => "string".into(),
+        serde_json::Value::Array(values) => values.iter().map(shape).collect(),
+        serde_json::Value::Object(fields) => fields.iter().map(|(name, value)| (name.clone(), shape(value))).collect(),
+    }
+}
+
 /// A harness that hangs or panics when it opens a handle, after so many good ones of each storage.
 struct Unruly {
     good_handles: usize,
@@ -182,5 +211,20 @@ fn cases_have_names_of_their_own_rules_and_reasons() {
         for rule in case.rules {
             assert!(rules.contains(&format!("- **{rule}** ")), "{}: rule {rule} is in the contract", case.id);
         }
+    }
+}
+
+/// The page that maps each demand to its case names cases that exist, and every family.
+#[test]
+fn page_of_demands_names_cases_that_exist() {
+    let page = include_str!("../../docs/verification.md");
+    let is_short = |word: &&str| {
+        let word = word.as_bytes();
+        word.len() == 5 && word[..3].iter().all(u8::is_ascii_lowercase) && word[3..].iter().all(u8::is_ascii_digit)
+    };
+    let named: Vec<&str> = page.split('`').filter(is_short).collect();
+    assert!(named.len() > 150, "the ids are found: {}", named.len());
+    for id in &named {
+        assert!(CASES.iter().any(|case| case.id.starts_with(id)), "{id}");
     }
 }

@@ -3,6 +3,13 @@
 //! A store calls one of these functions while it holds the partition (A1), with everything read under that hold and
 //! the clock read last (T4). It then writes [`Decision::write`] and keeps the record of a rejection that
 //! [is evidence](crate::Rejection::is_evidence), all in the same atomic step, and answers when that is durable.
+//!
+//! What each call must have read: the [`Standing`] of the partition, which is the stored lease and the
+//! newest entry; for an append and a claim the entry that has its id, the acquisition being a claim's id; for a
+//! release of an older generation the [`PastTenure`]. [`RecordBudget`](crate::RecordBudget) keeps the
+//! records. Before the lock is taken, [`Standing::has_visibly_ended`](crate::Standing::has_visibly_ended) tells which
+//! calls must not wait for it (E4): decide those on what was read, and write nothing but the record.
+//! `examples/custom-backend` is a store made of these.
 
 use std::sync::Arc;
 

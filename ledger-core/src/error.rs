@@ -107,6 +107,13 @@ impl Error for LedgerError {
     }
 }
 
+/// A refusal as [`decide`](crate::decide) gives it.
+impl From<Box<Rejection>> for LedgerError {
+    fn from(rejection: Box<Rejection>) -> Self {
+        Self::Rejected(rejection)
+    }
+}
+
 impl From<Invalid> for LedgerError {
     fn from(invalid: Invalid) -> Self {
         Self::Invalid(invalid)

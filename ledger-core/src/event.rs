@@ -155,6 +155,9 @@ fn nesting(text: &str) -> usize {
 }
 
 /// An event to be appended. Cheap to clone: a retry sends the same value.
+///
+/// For a backend: its serde form is for input, and refuses the ledger's own kinds and what an edit has made of a
+/// payload. Store the texts, and read them back with [`EventKind::stored`] and [`Json::stored`].
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[non_exhaustive]
 pub struct NewEvent {

@@ -1,6 +1,6 @@
 //! Bad input, refused before the store is asked.
 
-use crate::LedgerId;
+use crate::{LedgerId, Operation};
 
 /// Input that no store is asked about (J4). Nothing was written and no rejection record is left.
 ///
@@ -124,6 +124,12 @@ pub enum Invalid {
     Digest {
         /// The text given.
         actual: String,
+    },
+    /// An operation that judges, on a handle that only reads, such as one on a standby.
+    #[error("{operation} is not for a handle that only reads: open one on the store itself")]
+    ReadOnly {
+        /// What was asked for.
+        operation: Operation,
     },
     /// Something that the backend can not take, such as a caller's transaction that can not carry an append.
     #[error("{what}: {problem}")]

@@ -36,6 +36,7 @@ mod readme {}
 
 mod advance;
 mod append;
+mod budget;
 pub mod chain;
 mod claim;
 pub mod decide;
@@ -62,6 +63,7 @@ mod request;
 pub mod shadow;
 mod state;
 mod stream;
+mod sync;
 mod time;
 mod verify;
 mod witness;
@@ -71,6 +73,7 @@ pub mod contract {}
 
 pub use advance::{Advance, AdvanceRecord, Advanced, FoundLease};
 pub use append::{Append, Appended, Expected, Fate, MAX_APPEND_BYTES, MAX_EVENTS};
+pub use budget::RecordBudget;
 pub use chain::Digest;
 pub use claim::{Basis, Claim, Claimed, Observation, Predecessor, Succession};
 pub use describe::{Capability, Description, Durability};

@@ -9,7 +9,10 @@ use crate::{
 
 /// The lease as a store keeps it: a view of the log (G4), changed by claims, renewals, releases and operator steps
 /// alone. An append does not change it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+///
+/// Its serde form is for stores that keep it as one value, and part of no interface: a store that has columns uses
+/// those.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[non_exhaustive]
 pub struct StoredLease {
     /// The current generation.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use ledger_core::PartitionId;
 
-use crate::evidence::Evidence;
 use crate::partition::Partition;
+use ledger_core::RecordBudget;
 
 /// A ledger as it stood when [`MemoryLedger::copy`](crate::MemoryLedger::copy) was called.
 ///
@@ -14,5 +14,5 @@ use crate::partition::Partition;
 #[derive(Clone, Debug)]
 pub struct MemoryCopy {
     pub(crate) partitions: BTreeMap<PartitionId, Partition>,
-    pub(crate) never_claimed: Evidence,
+    pub(crate) never_claimed: RecordBudget,
 }

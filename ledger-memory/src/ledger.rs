@@ -2,20 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use async_trait::async_trait;
 use ledger_core::decide::{self, Decision, Subject};
 use ledger_core::{
     Advance, Advanced, Append, AppendId, Appended, Claim, Claimed, Clock, Description, Durability, Ended, EventKind,
     Fate, FencedLedger, Generation, Lease, LedgerId, Note, Observation, Page, PageSize, PartitionId, PartitionPage,
-    PartitionState, Position, RecordPage, RecordSlot, Released, Renewal, Result, Standing, SystemClock, Tail, Ttl,
-    judge,
+    PartitionState, Position, RecordBudget, RecordPage, RecordSlot, Released, Renewal, Result, Standing, SystemClock,
+    Tail, Ttl, judge,
 };
 
 use crate::copy::MemoryCopy;
-use crate::evidence::Evidence;
 use crate::partition::{Partition, ahead};
+use crate::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 /// A ledger in memory. `Clone` is a second handle on the same ledger.
 ///
@@ -32,7 +31,7 @@ struct Shared {
     clock: Arc<dyn Clock>,
     partitions: RwLock<BTreeMap<PartitionId, Arc<Mutex<Partition>>>>,
     /// The evidence about partitions that were never claimed: one budget for all (E3).
-    never_claimed: Mutex<Evidence>,
+    never_claimed: Mutex<RecordBudget>,
 }
 
 impl MemoryLedger {

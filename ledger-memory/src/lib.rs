@@ -30,9 +30,9 @@
 //! ```
 
 mod copy;
-mod evidence;
 mod ledger;
 mod partition;
+mod sync;
 
 pub use copy::MemoryCopy;
 pub use ledger::MemoryLedger;

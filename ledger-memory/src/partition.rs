@@ -6,16 +6,15 @@ use std::sync::Arc;
 use ledger_core::decide::Write;
 use ledger_core::{
     AcquisitionId, AdvanceRecord, AppendId, Entry, Event, EventKind, Fate, Generation, LedgerError, MAX_LOOKED,
-    NewEvent, OwnEvent, Page, PageSize, PastTenure, Position, Result, Room, Standing, StoredLease, Succession,
+    NewEvent, OwnEvent, Page, PageSize, PastTenure, Position, RecordBudget, Result, Room, Standing, StoredLease,
+    Succession,
 };
-
-use crate::evidence::Evidence;
 
 /// A claimed partition.
 #[derive(Clone, Debug)]
 pub(crate) struct Partition {
     pub(crate) standing: Standing,
-    pub(crate) evidence: Evidence,
+    pub(crate) evidence: RecordBudget,
     log: Vec<(Arc<Entry>, Arc<[NewEvent]>)>,
     /// Where in the log the entry of an id stands.
     ids: HashMap<AppendId, usize>,
@@ -27,8 +26,13 @@ impl Partition {
     /// A partition with its first claim.
     pub(crate) fn first(lease: StoredLease, entry: Arc<Entry>, events: Arc<[NewEvent]>) -> Self {
         let standing = Standing::new(lease, Some(entry.clone()));
-        let mut partition =
-            Self { standing, evidence: Evidence::default(), log: Vec::new(), ids: HashMap::new(), claims: Vec::new() };
+        let mut partition = Self {
+            standing,
+            evidence: RecordBudget::default(),
+            log: Vec::new(),
+            ids: HashMap::new(),
+            claims: Vec::new(),
+        };
         partition.push(entry, events);
         partition
     }

@@ -8,8 +8,9 @@
 //!
 //! Each reads the answer up to the server's ready message. A row may come before an error: the one that the commit meets.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use futures_util::stream::BoxStream;
 use sqlx::encode::IsNull;
@@ -71,11 +72,42 @@ pub(crate) struct Call<'a> {
 }
 
 /// How a call is sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Way {
     Function,
     Procedure,
     Simple,
+}
+
+/// The texts of the prepared statements, each written once.
+#[derive(Debug)]
+pub(crate) struct Statements {
+    schema: Schema,
+    texts: RwLock<HashMap<(&'static str, Way), Arc<str>>>,
+}
+
+impl Statements {
+    pub(crate) fn new(schema: Schema) -> Self {
+        Self { schema, texts: RwLock::default() }
+    }
+
+    fn prepared(&self, function: &Function, way: Way) -> Arc<str> {
+        self.once((function.name, way), || function.prepared(&self.schema, way))
+    }
+
+    /// A statement with the schema's name in it.
+    fn filled(&self, sql: &'static str) -> Arc<str> {
+        self.once((sql, Way::Function), || self.schema.fill(sql))
+    }
+
+    fn once(&self, key: (&'static str, Way), write: impl FnOnce() -> String) -> Arc<str> {
+        if let Some(text) = self.texts.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
+            return text.clone();
+        }
+        let text: Arc<str> = write().into();
+        self.texts.write().unwrap_or_else(PoisonError::into_inner).insert(key, text.clone());
+        text
+    }
 }
 
 impl Call<'_> {
@@ -83,7 +115,7 @@ impl Call<'_> {
     pub(crate) async fn run(
         &self,
         connection: &mut PgConnection,
-        schema: &Schema,
+        statements: &Statements,
         way: Way,
         wait: Option<i32>,
     ) -> sqlx::Result<Vec<PgRow>> {
@@ -91,11 +123,11 @@ impl Call<'_> {
         let values = self.values.iter().chain(wait.as_ref());
         match way {
             Way::Simple => {
-                let text = AssertSqlSafe(self.function.simple(schema, values));
+                let text = AssertSqlSafe(self.function.simple(&statements.schema, values));
                 sqlx::raw_sql(text).fetch_all(connection).await
             }
             Way::Function | Way::Procedure => {
-                let text: Arc<str> = self.function.prepared(schema, way).into();
+                let text = statements.prepared(self.function, way);
                 let mut arguments = PgArguments::default();
                 for value in values {
                     value.bind(&mut arguments).map_err(sqlx::Error::Encode)?;
@@ -118,11 +150,11 @@ impl Statement<'_> {
     pub(crate) fn rows<'c>(
         &self,
         connection: &'c mut PgConnection,
-        schema: &Schema,
+        statements: &Statements,
         way: Way,
     ) -> sqlx::Result<BoxStream<'c, sqlx::Result<PgRow>>> {
-        let mut text = schema.fill(self.sql);
         if way == Way::Simple {
+            let mut text = statements.schema.fill(self.sql);
             for (nth, value) in (1..).zip(&self.values) {
                 let mut literal = String::new();
                 value.write(&mut literal);
@@ -134,6 +166,7 @@ impl Statement<'_> {
         for value in &self.values {
             value.bind(&mut arguments).map_err(sqlx::Error::Encode)?;
         }
+        let text = statements.filled(self.sql);
         Ok(sqlx::query_with(AssertSqlSafe(text), arguments).fetch(connection))
     }
 }

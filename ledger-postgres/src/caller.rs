@@ -1,11 +1,12 @@
 //! Appends inside a caller's own transaction: business tables and ledger in one commit.
 
-use ledger_core::{Append, Appended, Lease, Operation, Presented, RecordState, Refused, Rejection, Remark, Result};
+use ledger_core::{Append, Appended, Lease, RecordState, Refused, Rejection, Remark, Result};
 use sqlx::PgConnection;
 
+use crate::append;
 use crate::call::{self, Call, Value, Way};
 use crate::classify;
-use crate::ledger::{self, PostgresLedger};
+use crate::ledger::PostgresLedger;
 use crate::row::Fields;
 
 impl PostgresLedger {
@@ -36,14 +37,11 @@ impl PostgresLedger {
     pub async fn append_in(&self, connection: &mut PgConnection, lease: &Lease, append: &Append) -> Result<Appended> {
         lease.check_ledger(self.id())?;
         let content = append.content();
-        let call = ledger::append_call(lease, append, content.as_bytes(), Some(self.shared.idle));
+        let call = append::call(lease, append, content.as_bytes(), Some(self.shared.idle));
         let way = if self.shared.simple { Way::Simple } else { Way::Function };
-        let rows = call.run(connection, &self.shared.runner.schema, way, None).await;
-        let answer = ledger::read_answer(&lease.partition, &rows.map_err(|error| classify::write(error).error)?)?;
-        ledger::appended(&answer, append).unwrap_or_else(|| {
-            let presented = Presented::lease(lease, Some(append));
-            Err(ledger::refused(&lease.partition, Operation::Append, presented, answer, |_| RecordState::Carried))
-        })
+        let rows = call.run(connection, &self.shared.runner.statements, way, None).await;
+        let rows = rows.map_err(|error| classify::write(error).error)?;
+        append::appended(&rows, lease, append, |_| RecordState::Carried)
     }
 
     /// Stores the record of a refusal that a caller's transaction carried out of itself (E2), and says what became of

@@ -70,8 +70,9 @@ pub(crate) fn write(error: sqlx::Error) -> Classified {
         return Classified { error: LedgerError::Unknown(failure), again: false, keep: false };
     }
     // 55P03 is not among them: the wait has been made. 2D000 and 25P02 are a transaction that somebody left open in the
-    // pool, and 26000 and 42P05 a statement that is another session's: with another connection it goes on.
-    let foreign = matches!(code.as_str(), "2D000" | "25P02" | "25001" | "26000" | "42P05");
+    // pool, and 26000 and 42P05 a statement that is another session's: with another connection it goes on. 25006
+    // is a server that is no primary any more: what is opened anew leads to the one that is.
+    let foreign = matches!(code.as_str(), "2D000" | "25P02" | "25001" | "26000" | "42P05" | "25006");
     let again = foreign || matches!(code.as_str(), "40001" | "40P01");
     Classified { error: LedgerError::NotWritten(failure), again, keep: !foreign }
 }

@@ -18,7 +18,8 @@ use ledger_core::{
 };
 use tokio::sync::oneshot;
 
-use crate::group::{self, Granted, Group};
+use crate::append::Granted;
+use crate::group::{self, Group};
 use crate::ledger::Shared;
 
 /// How many groups are on their way at most. More of them are slower: they share the server's flushes and its cores.
@@ -26,6 +27,9 @@ pub(crate) const GROUPS: usize = 2;
 
 /// The most appends of one group: more of them save little, and make all of them wait.
 const MEMBERS: usize = 128;
+
+/// The most appends of one lane in a group, where other lanes wait too: a hot partition leaves room for them.
+const SHARE: usize = MEMBERS / 2;
 
 /// The most bytes of one group, kinds, payloads and metadata.
 const GROUP_BYTES: usize = 256 * 1024;
@@ -232,6 +236,7 @@ impl State {
         while let Some(lane) = self.ready.pop_front() {
             let Some(queue) = self.lanes.get_mut(&lane) else { continue };
             let slot = group.lanes.len();
+            let most = if self.ready.is_empty() { MEMBERS } else { MEMBERS.min(group.members.len() + SHARE) };
             let mut taken = false;
             while let Some(member) = queue.waiting.front() {
                 if member.answer.is_closed() {
@@ -239,7 +244,7 @@ impl State {
                     continue;
                 }
                 // No id twice in one call: the second is answered from what the first has written.
-                let fits = group.members.len() < MEMBERS && bytes < GROUP_BYTES;
+                let fits = group.members.len() < most && bytes < GROUP_BYTES;
                 if !fits || !ids.insert(member.append.id()) {
                     break;
                 }

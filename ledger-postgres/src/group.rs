@@ -1,11 +1,10 @@
 //! One call for many appends: what is sent, and what is answered.
 
-use ledger_core::{
-    Append, Appended, Digest, Entry, Expected, Judged, Lease, LedgerError, Position, Result, Revision, Timestamp,
-};
+use ledger_core::{Append, Digest, Expected, LedgerError, Result};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
+use crate::append::Granted;
 use crate::call::{self, Call, Value};
 use crate::coalesce::{Lane, Member};
 use crate::retry::Runner;
@@ -22,41 +21,6 @@ pub(crate) struct Group {
 pub(crate) struct Decided {
     pub(crate) granted: Vec<Option<Granted>>,
     pub(crate) held: Vec<usize>,
-}
-
-/// What is stored of an append, beside what its caller knows.
-#[derive(Debug)]
-pub(crate) struct Granted {
-    last: i64,
-    time: i64,
-    revision: i64,
-    behind: bool,
-    chain: Vec<u8>,
-}
-
-impl Granted {
-    /// The caller's answer. Holder, generation and acquisition were compared with the lease's.
-    pub(crate) fn appended(self, lease: &Lease, append: &Append) -> Result<Appended> {
-        let corrupt = |detail: String| LedgerError::corrupt(Some(&lease.partition), None, detail);
-        let last = Position::new(self.last).map_err(|bad| corrupt(bad.to_string()))?;
-        let count = i64::try_from(append.events().len()).unwrap_or(i64::MAX);
-        let first = Position::new(last.get() - count + 1).map_err(|bad| corrupt(bad.to_string()))?;
-        let chain: [u8; 32] =
-            self.chain.try_into().map_err(|_| corrupt("a chain value has not 32 bytes".to_owned()))?;
-        let revision = u64::try_from(self.revision).map_err(|_| corrupt("a revision is negative".to_owned()))?;
-        let time = Timestamp::from_micros(self.time);
-        let entry = Entry::new(
-            Some(append.id()),
-            (first, last),
-            lease.generation,
-            lease.holder.clone(),
-            lease.acquisition,
-            time,
-            append.content(),
-            Digest::new(chain),
-        );
-        Ok(Appended::new(entry.into(), false, Judged::new(time, Revision::new(revision), self.behind)))
-    }
 }
 
 /// Sends a group and reads what was decided.
@@ -114,7 +78,8 @@ fn decided(row: &PgRow, group: &Group) -> Result<Decided, Box<dyn std::error::Er
     let facts = lasts.into_iter().zip(times).zip(revisions).zip(behind).zip(chains);
     for (member, ((((last, time), revision), behind), chain)) in members.into_iter().zip(facts) {
         let place = index(member).and_then(|nth| granted.get_mut(nth)).ok_or("it names no member")?;
-        *place = Some(Granted { last, time, revision, behind, chain });
+        let chain = chain.try_into().map_err(|_| "a chain value has not 32 bytes")?;
+        *place = Some(Granted { last, time, revision, behind, chain: Digest::new(chain) });
     }
     Ok(Decided { granted, held: held.into_iter().filter_map(index).collect() })
 }

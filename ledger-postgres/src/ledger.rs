@@ -6,10 +6,9 @@ use std::time::Instant;
 use async_trait::async_trait;
 use ledger_core::{
     Advance, Advanced, Append, AppendId, Appended, Basis, Capability, Claim, Claimed, Description, Durability, Ended,
-    EventKind, Expected, Failure, FailureKind, Fate, FencedLedger, Generation, Lease, LedgerError, LedgerId, Mark,
-    Note, Observation, Operation, OwnEvent, Page, PageSize, PartitionId, PartitionPage, PartitionState, Position,
-    Presented, Reason, RecordPage, RecordSlot, RecordState, Rejection, Released, Remark, Renewal, Result, TenureEnd,
-    Ttl, Vacancy,
+    EventKind, Failure, FailureKind, Fate, FencedLedger, Generation, Lease, LedgerError, LedgerId, Mark, Note,
+    Observation, Operation, OwnEvent, Page, PageSize, PartitionId, PartitionPage, PartitionState, Position, Presented,
+    Reason, RecordPage, RecordSlot, RecordState, Rejection, Released, Renewal, Result, TenureEnd, Ttl, Vacancy,
 };
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgRow};
@@ -17,6 +16,7 @@ use tokio::task::JoinSet;
 use tracing::Instrument as _;
 use tracing::instrument::WithSubscriber as _;
 
+use crate::append;
 use crate::call::{self, Call, Value};
 use crate::coalesce::{self, Coalescer};
 use crate::open::{self, Opened};
@@ -82,8 +82,8 @@ impl PostgresLedger {
         self.shared.opened.ledger
     }
 
-    pub(crate) async fn open_own(options: Options, connect: PgConnectOptions) -> Result<Self> {
-        let connections = Connections::own(&options, connect);
+    pub(crate) async fn open_own(options: Options, hosts: Vec<PgConnectOptions>) -> Result<Self> {
+        let connections = Connections::own(&options, hosts);
         Self::open(options, connections, true).await
     }
 
@@ -96,6 +96,7 @@ impl PostgresLedger {
         let runner = Runner::new(&options, connections);
         let mut lent = runner.lend().await?;
         let opened = open::open(lent.connection(), &options, own).await?;
+        runner.is(opened.ledger);
         lent.give_back();
         let idle = milliseconds(options.idle_in_transaction);
         let simple = options.transaction_pooler;
@@ -123,14 +124,10 @@ impl PostgresLedger {
 impl Shared {
     /// Appends by the single form: a call of its own.
     pub(crate) async fn append_alone(&self, lease: &Lease, append: &Append, deadline: Instant) -> Result<Appended> {
-        let partition = &lease.partition;
         let content = append.content();
-        let call = append_call(lease, append, content.as_bytes(), None);
-        let answer = read_answer(partition, &self.runner.run_by(&call, false, deadline).await?)?;
-        appended(&answer, append).unwrap_or_else(|| {
-            let presented = Presented::lease(lease, Some(append));
-            Err(refused(partition, Operation::Append, presented, answer, unsaid))
-        })
+        let call = append::call(lease, append, content.as_bytes(), None);
+        let rows = self.runner.run_by(&call, false, deadline).await?;
+        append::appended(&rows, lease, append, unsaid)
     }
 }
 
@@ -166,52 +163,14 @@ pub(crate) fn refused(
     rejection.with_record(record).into()
 }
 
-/// What a call is about, as an append sends it.
-pub(crate) fn append_call<'a>(
-    lease: &'a Lease,
-    append: &'a Append,
-    content: &'a [u8],
-    caller: Option<i32>,
-) -> Call<'a> {
-    let expected = match append.expected() {
-        Expected::Any => None,
-        Expected::Position(head) => Some(head.get()),
-    };
-    let texts = |of: fn(&ledger_core::NewEvent) -> &str| Value::Texts(append.events().iter().map(of).collect());
-    let mut values = tenure(lease);
-    values.extend([
-        Value::Uuid(Some(append.id().as_uuid())),
-        Value::Big(expected),
-        Value::Bytes(content),
-        texts(|event| event.kind.as_str()),
-        texts(|event| event.payload.as_str()),
-        texts(|event| event.metadata.as_str()),
-        Value::Text(append.remark().map(Remark::as_str)),
-        Value::Bool(caller.is_none()),
-        Value::Small(caller),
-    ]);
-    Call { function: &call::APPEND, values }
-}
-
-/// The answer to an append that was granted, if it was.
-pub(crate) fn appended(answer: &Answer, append: &Append) -> Option<Result<Appended>> {
-    let replayed = match answer.verdict.as_str() {
-        "Granted" => false,
-        "Replay" => true,
-        _ => return None,
-    };
-    let entry = answer.entry.clone()?;
-    Some(if entry.id == Some(append.id()) { Ok(Appended::new(entry, replayed, answer.judged)) } else { Err(foreign()) })
-}
-
 /// What is told where an answer is another session's: a pool that is given may lead through a transaction pooler, which
 /// can not be seen when it is opened.
-fn foreign() -> LedgerError {
+pub(crate) fn foreign() -> LedgerError {
     let detail = "the answer is another call's: behind a transaction pooler, open with `transaction_pooler`";
     LedgerError::Unknown(Failure::new(FailureKind::Other, detail))
 }
 
-fn tenure(lease: &Lease) -> Vec<Value<'_>> {
+pub(crate) fn tenure(lease: &Lease) -> Vec<Value<'_>> {
     vec![
         Value::Text(Some(lease.partition.as_str())),
         Value::Big(Some(lease.generation.get())),

@@ -35,10 +35,15 @@
 //! mode; opened without it, a ledger is refused behind such a pooler, or its calls are
 //! [`NotWritten`](ledger_core::LedgerError::NotWritten).
 //!
+//! A URL with several hosts leads to the one that is the primary now, also after a failover: see [`Options::connect`].
+//! [`PostgresReplica`] reads from a standby, and never judges.
+//!
 //! # Appends at the same moment
 //!
-//! With [`Options::coalesce`], appends that wait at the same moment travel together, as one call with one flush. The call grants what plainly holds and decides nothing else; a refusal, a replay or a
-//! conflict of positions is answered by the append's own call, which follows. No group waits for a lock.
+//! Appends that wait at the same moment travel together, as one call with one flush, unless [`Options::coalesce`] turns
+//! that off; over a pool that is given they never do. An append that finds no other on its way goes at once, by itself.
+//! The call of a group grants what plainly holds and decides nothing else; a refusal, a replay or a conflict of positions
+//! is answered by the append's own call, which follows. No group waits for a lock.
 //!
 //! # Pages
 //!
@@ -77,23 +82,28 @@
 //!   [`end_tenure`](ledger_core::FencedLedger::end_tenure).
 //! - **A call that is dropped goes on at the server** until it ends, with its connection; its outcome is then unknown.
 
+mod append;
 mod call;
 mod caller;
 mod classify;
 mod coalesce;
 mod group;
+mod hosts;
 mod ledger;
 mod open;
 mod options;
 mod page;
 mod pool;
+mod replica;
 mod retry;
 mod row;
 mod schema;
 mod statement;
+mod url;
 
 pub use ledger::PostgresLedger;
 pub use options::Options;
+pub use replica::{PostgresReplica, Replayed};
 pub use schema::{SCHEMA_VERSION, Schema};
 
 /// The Rust of that page compiles.

@@ -92,8 +92,8 @@ impl Facts {
             "full_page_writes is off: a crash can tear what was acknowledged".to_owned()
         } else if self.synchronous_commit == "off" {
             "synchronous_commit is off: a crash loses what was acknowledged".to_owned()
-        } else if self.in_recovery {
-            "it is in recovery: a standby can not append".to_owned()
+        } else if self.in_recovery && !options.replica {
+            "it is in recovery: a standby can not append; `connect_replica` reads from one".to_owned()
         } else if own && !options.transaction_pooler && self.lock_timeout != set {
             "the settings of the session did not arrive, as behind a pooler: open with `transaction_pooler`".to_owned()
         } else if !options.accept_other_clock && self.clock.trim() != statement::body(statement::CLOCK).trim() {

@@ -6,7 +6,8 @@ use ledger_core::Result;
 use sqlx::PgPool;
 use sqlx::postgres::PgConnectOptions;
 
-use crate::{PostgresLedger, Schema};
+use crate::url::{self, Wanted};
+use crate::{PostgresLedger, PostgresReplica, Schema};
 
 /// How a ledger is opened. The defaults fit a worker that appends, renews and takes over.
 #[derive(Clone, Debug)]
@@ -21,6 +22,8 @@ pub struct Options {
     pub(crate) coalesce: bool,
     pub(crate) transaction_pooler: bool,
     pub(crate) accept_other_clock: bool,
+    /// Set by `connect_replica` alone.
+    pub(crate) replica: bool,
 }
 
 impl Options {
@@ -34,9 +37,10 @@ impl Options {
             idle_in_transaction: Duration::from_secs(10),
             budget: Duration::from_secs(10),
             tries: 8,
-            coalesce: false,
+            coalesce: true,
             transaction_pooler: false,
             accept_other_clock: false,
+            replica: false,
         }
     }
 
@@ -98,8 +102,8 @@ impl Options {
     }
 
     /// Whether appends that wait at the same moment travel together, as one call for many partitions and for several
-    /// appends of each: off if not said otherwise, until it has been through more. It has effect on connections of the
-    /// library's own alone, and takes up to two more of them.
+    /// appends of each: on if not said otherwise. It has effect on connections of the library's own alone, and takes up
+    /// to two more of them.
     ///
     /// There is no timer: an append that finds no other on its way goes at once, and a group forms while others are on
     /// their way. Each append is judged on its own, and keeps its own id, entry, answer and refusal; one that is refused
@@ -136,13 +140,18 @@ impl Options {
 
     /// Opens the ledger of a database, by URL, on connections of the library's own.
     ///
+    /// The URL may have several hosts, as libpq's: `postgres://worker@one:5432,two:5432/app`, or `?host=/run/one,/run/two`. Each
+    /// new connection goes to the one that is a primary and takes writes (`target_session_attrs=read-write`, which may
+    /// stand in the URL and need not), and has the same ledger. While there is none, as during a failover, a call waits
+    /// for one within its [`budget`](Self::budget); nothing of it has been sent then. A connection to a server that has
+    /// become read-only is closed, and the call, which was surely not written, goes to the primary.
+    ///
     /// # Errors
     ///
-    /// [`NotWritten`](ledger_core::LedgerError::NotWritten) where the server can not be reached, and
+    /// [`NotWritten`](ledger_core::LedgerError::NotWritten) where no server can be reached, and
     /// [`Invalid::Unusable`](ledger_core::Invalid::Unusable) where its settings or the schema can not carry a ledger.
     pub async fn connect(self, url: &str) -> Result<PostgresLedger> {
-        let options = url.parse().map_err(|error| crate::classify::connect(error).error)?;
-        self.connect_with(options).await
+        self.connect_with_hosts(url::hosts(url, Wanted::Primary)?).await
     }
 
     /// As [`connect`](Self::connect), by sqlx's own options (certificates, sockets, passwords).
@@ -151,7 +160,28 @@ impl Options {
     ///
     /// As [`connect`](Self::connect).
     pub async fn connect_with(self, options: PgConnectOptions) -> Result<PostgresLedger> {
-        PostgresLedger::open_own(self, options).await
+        self.connect_with_hosts([options]).await
+    }
+
+    /// As [`connect`](Self::connect) with several hosts, by sqlx's own options for each.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](Self::connect); without any host, `NotWritten`.
+    pub async fn connect_with_hosts(self, hosts: impl IntoIterator<Item = PgConnectOptions>) -> Result<PostgresLedger> {
+        PostgresLedger::open_own(self, hosts.into_iter().collect()).await
+    }
+
+    /// Opens the ledger of a database for reading alone, on a standby where one of the hosts is one. See
+    /// [`PostgresReplica`].
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](Self::connect).
+    pub async fn connect_replica(mut self, url: &str) -> Result<PostgresReplica> {
+        self.replica = true;
+        let hosts = url::hosts(url, Wanted::Replica)?;
+        Ok(PostgresReplica::of(PostgresLedger::open_own(self, hosts).await?))
     }
 
     /// Opens the ledger on a pool that others use too. See [`PostgresLedger::new`] for what that costs.

@@ -11,8 +11,7 @@ use ledger_core::{
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 
-use crate::Schema;
-use crate::call::{Statement, Value, Way};
+use crate::call::{Statement, Statements, Value, Way};
 use crate::retry::{Ask, Runner};
 use crate::row::{Field, Fields, checked};
 use crate::statement::{ENTRY_ENDS, PAGE, PAGE_BACK};
@@ -147,7 +146,7 @@ impl Ask for Filling<'_> {
     async fn send(
         &self,
         connection: &mut PgConnection,
-        schema: &Schema,
+        statements: &Statements,
         way: Way,
         _: Option<i32>,
     ) -> sqlx::Result<Filled> {
@@ -164,7 +163,7 @@ impl Ask for Filling<'_> {
             values.extend([Value::Text(kind), Value::Big(Some(self.wanted.end().get()))]);
         }
         let statement = Statement { sql: if is_forward { PAGE } else { PAGE_BACK }, values };
-        self.fill(statement.rows(connection, schema, way)?).await
+        self.fill(statement.rows(connection, statements, way)?).await
     }
 
     fn is_read_out(filled: &Filled) -> bool {
@@ -203,7 +202,7 @@ impl Filling<'_> {
             let metadata = fields.optional_text()?;
             let at = fields.position()?;
             let Some(kind) = kind else {
-                fields.skip();
+                fields.skip(1);
                 let looked_for = checked("a number of events", usize::try_from(fields.integer()?))?;
                 filled.header = Some(Header { head: at, generation: fields.generation()?, looked_for });
                 return Ok(());
@@ -296,13 +295,13 @@ impl Ask for Ends<'_> {
     async fn send(
         &self,
         connection: &mut PgConnection,
-        schema: &Schema,
+        statements: &Statements,
         way: Way,
         _: Option<i32>,
     ) -> sqlx::Result<Vec<PgRow>> {
         let positions = self.positions.iter().map(|position| Some(position.get())).collect();
         let values = vec![Value::Text(Some(self.partition.as_str())), Value::Bigs(positions)];
-        Statement { sql: ENTRY_ENDS, values }.rows(connection, schema, way)?.try_collect().await
+        Statement { sql: ENTRY_ENDS, values }.rows(connection, statements, way)?.try_collect().await
     }
 }
 

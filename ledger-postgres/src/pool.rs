@@ -5,21 +5,22 @@
 //! time that a connection is released: two round trips for an append instead of one.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use std::time::Instant;
 
-use ledger_core::{Failure, FailureKind, LedgerError};
+use ledger_core::{Failure, FailureKind, LedgerError, LedgerId};
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::PgConnectOptions;
-use sqlx::{ConnectOptions, Connection, PgConnection, PgPool, Postgres};
+use sqlx::{ConnectOptions, PgConnection, PgPool, Postgres};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::classify::{self, Classified};
 use crate::coalesce::GROUPS;
+use crate::hosts::Hosts;
 use crate::options::{Options, milliseconds};
 
-/// How long a connection may have been idle before it is asked whether it still lives. A server that was restarted
-/// would else answer the first append over each old connection with an unknown outcome.
-const TRUSTED: Duration = Duration::from_secs(1);
+/// How long a connection may be idle beside others that are in use before it is closed.
+const IDLE: Duration = Duration::from_secs(600);
 
 /// Where connections come from.
 #[derive(Debug)]
@@ -29,6 +30,8 @@ pub(crate) struct Connections {
     reserve: Option<Arc<Own>>,
     /// For groups of appends alone: they wait for no lock, and for no connection behind one that does.
     groups: Option<Arc<Own>>,
+    /// Where the library's own are opened.
+    hosts: Arc<Hosts>,
 }
 
 #[derive(Debug)]
@@ -38,24 +41,40 @@ enum Source {
 }
 
 impl Connections {
-    pub(crate) fn own(options: &Options, connect: PgConnectOptions) -> Self {
-        let connect = prepared(options, connect);
+    pub(crate) fn own(options: &Options, hosts: Vec<PgConnectOptions>) -> Self {
+        let hosts = Self::hosts(options, hosts);
         Self {
-            main: Source::Own(Own::new(connect.clone(), options.connections)),
-            reserve: (options.reserve > 0).then(|| Own::new(connect.clone(), options.reserve)),
-            groups: options.coalesces().then(|| Own::new(connect, GROUPS)),
+            main: Source::Own(Own::new(&hosts, options.connections)),
+            reserve: (options.reserve > 0).then(|| Own::new(&hosts, options.reserve)),
+            groups: options.coalesces().then(|| Own::new(&hosts, GROUPS)),
+            hosts,
         }
     }
 
     pub(crate) fn theirs(options: &Options, pool: PgPool) -> Self {
-        let connect = prepared(options, pool.connect_options().as_ref().clone());
-        let reserve = (options.reserve > 0).then(|| Own::new(connect, options.reserve));
-        Self { main: Source::Theirs(pool), reserve, groups: None }
+        let hosts = Self::hosts(options, vec![pool.connect_options().as_ref().clone()]);
+        let reserve = (options.reserve > 0).then(|| Own::new(&hosts, options.reserve));
+        Self { main: Source::Theirs(pool), reserve, groups: None, hosts }
+    }
+
+    fn hosts(options: &Options, hosts: Vec<PgConnectOptions>) -> Arc<Hosts> {
+        let hosts = hosts.into_iter().map(|host| prepared(options, host)).collect();
+        Arc::new(Hosts::new(hosts, &options.schema, options.replica))
+    }
+
+    /// What every connection of the library's own must have from here on.
+    pub(crate) fn is(&self, ledger: LedgerId) {
+        self.hosts.is(ledger);
+    }
+
+    /// A connection has failed: those that are idle now are asked before they are used.
+    pub(crate) fn distrust(&self) {
+        self.hosts.distrust();
     }
 
     /// A connection for a call, by `deadline`.
     pub(crate) async fn lend(&self, deadline: Instant) -> Result<Lent, Classified> {
-        match tokio::time::timeout_at(deadline.into(), self.main.lend()).await {
+        match tokio::time::timeout_at(deadline.into(), self.main.lend(deadline)).await {
             Ok(lent) => lent,
             Err(_) => Err(none_in_time()),
         }
@@ -64,7 +83,7 @@ impl Connections {
     /// A connection for a group of appends.
     pub(crate) async fn lend_for_group(&self, deadline: Instant) -> Result<Lent, Classified> {
         let Some(groups) = &self.groups else { return self.lend(deadline).await };
-        match tokio::time::timeout_at(deadline.into(), groups.clone().lend(false)).await {
+        match tokio::time::timeout_at(deadline.into(), groups.clone().lend(false, deadline)).await {
             Ok(lent) => lent,
             Err(_) => Err(none_in_time()),
         }
@@ -76,8 +95,8 @@ impl Connections {
         let either = async {
             tokio::select! {
                 biased;
-                lent = self.main.lend() => lent,
-                lent = reserve.clone().lend(true) => lent,
+                lent = self.main.lend(deadline) => lent,
+                lent = reserve.clone().lend(true, deadline) => lent,
             }
         };
         match tokio::time::timeout_at(deadline.into(), either).await {
@@ -88,9 +107,9 @@ impl Connections {
 }
 
 impl Source {
-    async fn lend(&self) -> Result<Lent, Classified> {
+    async fn lend(&self, deadline: Instant) -> Result<Lent, Classified> {
         match self {
-            Self::Own(own) => own.clone().lend(false).await,
+            Self::Own(own) => own.clone().lend(false, deadline).await,
             Self::Theirs(pool) => {
                 let connection = pool.acquire().await.map_err(classify::connect)?;
                 Ok(Lent { connection: Some(Either::Theirs(connection)), reserve: false })
@@ -120,12 +139,12 @@ fn prepared(options: &Options, connect: PgConnectOptions) -> PgConnectOptions {
 
 /// A bounded number of connections that nobody else uses.
 struct Own {
-    connect: PgConnectOptions,
+    hosts: Arc<Hosts>,
     permits: Arc<Semaphore>,
     idle: Mutex<Vec<(PgConnection, Instant)>>,
 }
 
-/// Without the options, which have a password.
+/// Without the connections, which have no use here.
 impl std::fmt::Debug for Own {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Own").field("free", &self.permits.available_permits()).finish_non_exhaustive()
@@ -133,20 +152,22 @@ impl std::fmt::Debug for Own {
 }
 
 impl Own {
-    fn new(connect: PgConnectOptions, connections: usize) -> Arc<Self> {
-        Arc::new(Self { connect, permits: Arc::new(Semaphore::new(connections)), idle: Mutex::default() })
+    fn new(hosts: &Arc<Hosts>, connections: usize) -> Arc<Self> {
+        Arc::new(Self { hosts: hosts.clone(), permits: Arc::new(Semaphore::new(connections)), idle: Mutex::default() })
     }
 
-    async fn lend(self: Arc<Self>, reserve: bool) -> Result<Lent, Classified> {
+    async fn lend(self: Arc<Self>, reserve: bool, deadline: Instant) -> Result<Lent, Classified> {
         let permit =
             self.permits.clone().acquire_owned().await.map_err(|_| classify::connect(sqlx::Error::PoolClosed))?;
         // The newest first: those that are not needed grow old.
         while let Some((mut connection, since)) = self.pop() {
-            if since.elapsed() < TRUSTED || connection.ping().await.is_ok() {
+            if self.hosts.still_serves(&mut connection, since).await {
                 return Ok(self.lent(connection, permit, reserve));
             }
+            // The others lead to the same server, and each might take as long to show it.
+            self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
         }
-        let connection = PgConnection::connect_with(&self.connect).await.map_err(classify::connect)?;
+        let connection = self.hosts.connect(deadline).await?;
         Ok(self.lent(connection, permit, reserve))
     }
 
@@ -204,8 +225,13 @@ impl Lent {
     pub(crate) fn give_back(mut self) {
         match self.connection.take() {
             Some(Either::Own(connection, own, permit)) => {
-                own.idle.lock().unwrap_or_else(PoisonError::into_inner).push((connection, Instant::now()));
-                drop(permit);
+                let mut idle = own.idle.lock().unwrap_or_else(PoisonError::into_inner);
+                idle.push((connection, Instant::now()));
+                // The newest is lent first, so a lone writer keeps its own, and what a rush of calls needed grows old.
+                let old = idle.iter().take_while(|(_, since)| since.elapsed() > IDLE).count();
+                let old: Vec<_> = idle.drain(..old).collect();
+                drop(idle);
+                drop((old, permit));
             }
             // Its drop gives it back.
             Some(Either::Theirs(connection)) => drop(connection),

@@ -3,12 +3,11 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
-use ledger_core::{Failure, LedgerError, Result};
+use ledger_core::{Failure, LedgerError, LedgerId, Result};
 use sqlx::PgConnection;
 use sqlx::postgres::PgRow;
 
-use crate::Schema;
-use crate::call::{Call, Way};
+use crate::call::{Call, Statements, Way};
 use crate::classify::{self, Classified};
 use crate::options::{Options, milliseconds};
 use crate::pool::{Connections, Lent};
@@ -26,7 +25,7 @@ pub(crate) trait Ask: Sync {
     fn send(
         &self,
         connection: &mut PgConnection,
-        schema: &Schema,
+        statements: &Statements,
         way: Way,
         wait: Option<i32>,
     ) -> impl Future<Output = sqlx::Result<Self::Answer>> + Send;
@@ -47,18 +46,18 @@ impl Ask for Call<'_> {
     async fn send(
         &self,
         connection: &mut PgConnection,
-        schema: &Schema,
+        statements: &Statements,
         way: Way,
         wait: Option<i32>,
     ) -> sqlx::Result<Vec<PgRow>> {
-        self.run(connection, schema, way, wait).await
+        self.run(connection, statements, way, wait).await
     }
 }
 
 /// What runs a call until it is answered or the budget is used up.
 #[derive(Debug)]
 pub(crate) struct Runner {
-    pub(crate) schema: Schema,
+    pub(crate) statements: Statements,
     connections: Connections,
     budget: Duration,
     tries: u32,
@@ -69,7 +68,7 @@ pub(crate) struct Runner {
 impl Runner {
     pub(crate) fn new(options: &Options, connections: Connections) -> Self {
         Self {
-            schema: options.schema.clone(),
+            statements: Statements::new(options.schema.clone()),
             connections,
             budget: options.budget,
             tries: options.tries,
@@ -110,6 +109,11 @@ impl Runner {
         self.connections.lend(Instant::now() + self.budget).await.map_err(|failed| failed.error)
     }
 
+    /// The ledger that was opened: every connection must have it from here on.
+    pub(crate) fn is(&self, ledger: LedgerId) {
+        self.connections.is(ledger);
+    }
+
     /// Runs a group's call, once: where it surely wrote nothing, its members go alone.
     pub(crate) async fn run_group(&self, call: &Call<'_>) -> Result<Vec<PgRow>> {
         let deadline = self.deadline();
@@ -139,7 +143,7 @@ impl Runner {
         } else {
             (self.simple || lent.is_theirs()).then(|| milliseconds(self.lock_wait))
         };
-        let answer = call.send(lent.connection(), &self.schema, way, wait);
+        let answer = call.send(lent.connection(), &self.statements, way, wait);
         // The library never cancels at the server: a call whose time has run out keeps its connection, which is closed.
         let failed = match tokio::time::timeout_at(deadline.into(), answer).await {
             Ok(Ok(answer)) => {
@@ -154,6 +158,8 @@ impl Runner {
         };
         if failed.keep {
             lent.give_back();
+        } else {
+            self.connections.distrust();
         }
         Err(failed)
     }

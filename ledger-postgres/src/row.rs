@@ -43,9 +43,9 @@ impl<'a> Fields<'a> {
         Self { row, next: 0 }
     }
 
-    /// Passes a column over.
-    pub(crate) fn skip(&mut self) {
-        self.next += 1;
+    /// Leaves out so many columns.
+    pub(crate) fn skip(&mut self, columns: usize) {
+        self.next += columns;
     }
 
     /// The bytes of the next value, and whether they are text.
@@ -63,7 +63,7 @@ impl<'a> Fields<'a> {
         value.ok_or_else(|| Unreadable(format!("column {} is NULL", self.next)))
     }
 
-    fn optional_integer(&mut self) -> Field<Option<i64>> {
+    pub(crate) fn optional_integer(&mut self) -> Field<Option<i64>> {
         let Some((bytes, text)) = self.value()? else { return Ok(None) };
         if text {
             return checked("a number", checked("text", std::str::from_utf8(bytes))?.parse()).map(Some);

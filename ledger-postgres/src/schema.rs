@@ -5,14 +5,11 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
 
 use crate::classify;
 use crate::statement::{
-    GRANTS, GRANTS_OPERATOR, MIGRATION_INSERT, MIGRATION_LOCK, MIGRATION_TABLE, MIGRATION_VERSION, VERSION_1,
+    GRANTS, GRANTS_OPERATOR, MIGRATION_INSERT, MIGRATION_LOCK, MIGRATION_TABLE, MIGRATION_VERSION, ROUTINES, VERSIONS,
 };
 
 /// The version of the schema that this library writes and reads.
-pub const SCHEMA_VERSION: i32 = 1;
-
-/// All steps: the first leads to version 1.
-const STEPS: &[&[&str]] = &[VERSION_1];
+pub const SCHEMA_VERSION: i32 = 2;
 
 /// The schema in which one ledger lives.
 ///
@@ -57,13 +54,13 @@ impl Schema {
             "begin isolation level read committed;\n{};\n\n",
             self.fill(MIGRATION_LOCK).trim_end().replace("$1", &format!("'{}'", self.0))
         );
-        for (version, step) in (1..).zip(STEPS) {
+        for (version, step) in (1..).zip(VERSIONS) {
             script += &self.step(step);
             let insert = self.fill(MIGRATION_INSERT);
             let insert = insert.trim_end().replace("$1", &i32::to_string(&version)).replace("$2", "'sql'");
             script += &format!("{insert};\n");
         }
-        script + "commit;\n"
+        script + &self.routines() + "commit;\n"
     }
 
     /// The SQL that grants a role what a writer and reader needs, and no more (S5).
@@ -113,18 +110,27 @@ impl Schema {
             let row = sqlx::query(query).persistent(false).fetch_one(&mut *transaction).await?;
             version = row.try_get::<Option<i32>, _>(0)?.unwrap_or(0);
         }
-        for (to, step) in (1..).zip(STEPS).filter(|(to, _)| *to > version) {
+        for (to, step) in (1..).zip(VERSIONS).filter(|(to, _)| *to > version) {
             sqlx::raw_sql(AssertSqlSafe(self.step(step))).execute(&mut *transaction).await?;
             let insert = AssertSqlSafe(self.fill(MIGRATION_INSERT));
             let by = concat!("ledger-postgres ", env!("CARGO_PKG_VERSION"));
             sqlx::query(insert).bind(to).bind(by).persistent(false).execute(&mut *transaction).await?;
             tracing::info!(schema = %self.0, version = to, "fenced_ledger.migrated");
         }
+        if version < SCHEMA_VERSION {
+            sqlx::raw_sql(AssertSqlSafe(self.routines())).execute(&mut *transaction).await?;
+        }
         transaction.commit().await
     }
 
     fn step(&self, parts: &[&str]) -> String {
         parts.iter().map(|part| self.fill(part) + "\n").collect()
+    }
+
+    fn routines(&self) -> String {
+        let replacing =
+            |text: String, what| text.replace(&format!("create {what} "), &format!("create or replace {what} "));
+        replacing(replacing(self.step(ROUTINES), "function"), "procedure")
     }
 
     /// A statement with this schema's name in it.

@@ -1,10 +1,13 @@
 //! The SQL: one statement or function a file, each naming the rules that it upholds.
 
-/// The steps of version 1 of the schema, in their order. `fenced_ledger` in them stands for the schema's name.
-pub(crate) const VERSION_1: &[&str] = &[
-    include_str!("sql/tables.sql"),
-    include_str!("sql/answer.sql"),
-    include_str!("sql/clock.sql"),
+/// What each version of the layout brings: tables and types, and the clock, which dates the steps. `fenced_ledger` in
+/// them stands for the schema's name.
+pub(crate) const VERSIONS: &[&[&str]] =
+    &[&[include_str!("sql/tables.sql"), include_str!("sql/answer.sql"), CLOCK], &[include_str!("sql/version_2.sql")]];
+
+/// The functions and procedures of the newest version, in their order. They replace those of an older one, which keeps
+/// what was granted on them.
+pub(crate) const ROUTINES: &[&str] = &[
     include_str!("sql/later.sql"),
     include_str!("sql/chain_start.sql"),
     include_str!("sql/chain_next.sql"),
@@ -45,6 +48,9 @@ pub(crate) const PAGE: &str = include_str!("sql/page.sql");
 pub(crate) const PAGE_BACK: &str = include_str!("sql/page_back.sql");
 pub(crate) const ENTRY_ENDS: &str = include_str!("sql/entry_ends.sql");
 pub(crate) const CHECK: &str = include_str!("sql/check.sql");
+pub(crate) const LEDGER_ID: &str = include_str!("sql/ledger_id.sql");
+pub(crate) const PROBE: &str = include_str!("sql/probe.sql");
+pub(crate) const REPLAYED: &str = include_str!("sql/replayed.sql");
 pub(crate) const GRANTS: &str = include_str!("sql/grants.sql");
 pub(crate) const GRANTS_OPERATOR: &str = include_str!("sql/grants_operator.sql");
 pub(crate) const MIGRATION_LOCK: &str = include_str!("sql/migration_lock.sql");

@@ -62,7 +62,7 @@ async fn open(place: &Place, door: Door) -> PostgresLedger {
     match door {
         Door::Own => place.open().await,
         Door::Pool => place.options().open(PgPool::connect(&place.url).await.expect("a pool")).await.expect("opened"),
-        Door::Together => place.options().coalesce(true).connect(&place.url).await.expect("opened"),
+        Door::Singly => place.options().coalesce(false).connect(&place.url).await.expect("opened"),
         Door::Simple => place.options().transaction_pooler(true).connect(&place.url).await.expect("opened"),
     }
 }

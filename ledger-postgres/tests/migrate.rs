@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{Place, Wanted, append, claim, seconds, server};
-use ledger_core::{FencedLedger, LedgerError};
-use ledger_postgres::{Options, Schema};
+use ledger_core::{FencedLedger, FencedLedgerExt, LedgerError, Verification};
+use ledger_postgres::{Options, SCHEMA_VERSION, Schema};
 use sqlx::{Connection, Executor, PgConnection};
 
 const URL: &str = "LEDGER_POSTGRES_TEST_URL";
@@ -47,7 +47,7 @@ async fn ten_processes_install_one_schema_at_once() {
         let place = Place::at(url, &name).await;
         let steps: i64 = place.value("select count(*) from fenced_ledger.migration").await;
         let ledgers: i64 = place.value("select count(*) from fenced_ledger.ledger").await;
-        assert_eq!((steps, ledgers), (1, 1));
+        assert_eq!((steps, ledgers), (i64::from(SCHEMA_VERSION), 1));
         place.drop().await;
     }
 }
@@ -88,7 +88,8 @@ async fn a_dropped_migration_leaves_the_whole_step_or_none() {
     }
     let place = Place::at(url, schema.name()).await;
     place.open().await;
-    assert_eq!(place.value::<i64>("select count(*) from fenced_ledger.migration").await, 1);
+    let steps: i64 = place.value("select count(*) from fenced_ledger.migration").await;
+    assert_eq!(steps, i64::from(SCHEMA_VERSION));
     place.drop().await;
 }
 
@@ -129,10 +130,71 @@ async fn the_printed_sql_installs_what_migrate_installs() {
     }
 }
 
+/// What a store of version 1 holds is the same after its migration, grants included, and goes on.
+#[tokio::test]
+async fn a_store_of_version_1_is_brought_to_the_newest() {
+    for wanted in Wanted::BOTH {
+        let server = server(wanted);
+        let (old, new) = (server.fresh_schema_name(), server.fresh_schema_name());
+        let old = Schema::new(old).expect("a name");
+        let mut shell = PgConnection::connect(&server.url()).await.expect("connected");
+        let text = include_str!("layouts/version_1.sql").replace("fenced_ledger", old.name());
+        shell.execute(sqlx::raw_sql(sqlx::AssertSqlSafe(text))).await.expect("installed as it was");
+        let refused = Options::new().schema(old.clone()).connect(&server.url()).await.expect_err("older");
+        assert!(matches!(refused, LedgerError::Invalid(_)) && refused.to_string().contains("migrate"), "{refused}");
+        // By the functions of that version: a claim, an append of two events, a release; a second claim and a refusal.
+        let written = format!(
+            "select * from {0}.claim('p', '01920000-0000-7000-8000-000000000001', 'a', 86400000000, 0, null, true, null);
+             select * from {0}.append('p', 1, '01920000-0000-7000-8000-000000000001', 'a',
+                 '01920000-0000-7000-8000-000000000002', null,
+                 {0}.chain_content(array['k', 'l'], array['1', '\"é\"'], array['{{}}', '{{}}']),
+                 array['k', 'l'], array['1', '\"é\"'], array['{{}}', '{{}}'], null, true, null, null);
+             select * from {0}.release('p', 1, '01920000-0000-7000-8000-000000000001', 'a', true, null);
+             select * from {0}.claim('p', '01920000-0000-7000-8000-000000000003', 'b', 86400000000, 1,
+                 '01920000-0000-7000-8000-000000000001', true, null);
+             select * from {0}.renew('p', 1, '01920000-0000-7000-8000-000000000001', 'a', null, true, null);
+             create role {0}_writer; {1}",
+            old.name(),
+            old.grants(&format!("{}_writer", old.name())),
+        );
+        shell.execute(sqlx::raw_sql(sqlx::AssertSqlSafe(written))).await.expect("written");
+        let stored =
+            "select jsonb_agg(to_jsonb(l) order by l.position)::text || (select jsonb_agg(to_jsonb(x) - 'ledger')::text
+            from fenced_ledger.partition x) || (select jsonb_agg(to_jsonb(r))::text from fenced_ledger.rejection r)
+            from fenced_ledger.log l";
+        let stored = |schema: &Schema| sqlx::AssertSqlSafe(stored.replace("fenced_ledger", schema.name()));
+        let before: String = sqlx::query_scalar(stored(&old)).fetch_one(&mut shell).await.expect("read");
+
+        old.migrate_url(&server.url()).await.expect("migrated");
+        let after: String = sqlx::query_scalar(stored(&old)).fetch_one(&mut shell).await.expect("read");
+        assert_eq!(before, after, "{wanted}");
+        let fresh = Place::at(server.url(), &new).await;
+        let writer = |line: &String| line.replace(&format!("{}_writer", old.name()), "writer");
+        let granted = |line: &String| line.contains("writer");
+        let upgraded: Vec<String> = described(&server.url(), old.name()).await.iter().map(writer).collect();
+        assert!(upgraded.iter().any(granted), "the grants are kept");
+        let without = |lines: Vec<String>| -> Vec<String> {
+            lines.into_iter().map(|line| line.split("{").next().unwrap_or_default().to_owned()).collect()
+        };
+        assert_eq!(without(upgraded), without(described(&server.url(), &new).await), "{wanted}: as a fresh one");
+
+        let ledger = Options::new().schema(old.clone()).connect(&server.url()).await.expect("opened");
+        let tenure = ledger.observe(&common::partition("p")).await.expect("observed").tenure.expect("claimed");
+        ledger.append(&tenure.lease, &append("goes on")).await.expect("appended");
+        let verified = ledger.verify(&common::partition("p"), None).await.expect("read");
+        assert!(matches!(verified, Verification::Clean { events: 6, .. }), "{verified:?}");
+        fresh.drop().await;
+        let gone = format!("drop schema {0} cascade; drop role {0}_writer", old.name());
+        shell.execute(sqlx::raw_sql(sqlx::AssertSqlSafe(gone))).await.expect("dropped");
+    }
+}
+
 #[tokio::test]
 async fn another_version_is_refused_and_named() {
     let place = Place::new(Wanted::OLDEST).await;
-    place.run("update fenced_ledger.migration set version = 2").await;
+    let newer =
+        format!("update fenced_ledger.migration set version = {} where version = {SCHEMA_VERSION}", SCHEMA_VERSION + 1);
+    place.run(&newer).await;
     let refused = place.options().connect(&place.url).await.expect_err("newer");
     assert!(matches!(refused, LedgerError::Invalid(_)) && refused.to_string().contains("newer"), "{refused}");
     place.drop().await;

@@ -1,19 +1,22 @@
 //! Goal: behind PgBouncer in transaction mode the ledger works with `transaction_pooler`, and without it is refused at
-//! open or says what to do; it never answers with another client's rows.
+//! open or says what to do; it never answers with another client's rows. With a pooler in front of each server of a pair, the
+//! library finds the primary through them, before and after a failover.
 //!
-//! Method: a real PgBouncer with fewer server connections than clients, so that each call meets another one.
+//! Method: real PgBouncers with fewer server connections than clients, so that each call meets another one.
 
 mod common;
 
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::harness::{Door, Postgres};
 use common::{Place, Wanted, append, claim, seconds, server};
-use conformance_tests::{Outcome, Suite};
+use conformance_tests::{Case, Hook, Outcome, Report, Suite};
 use ledger_core::{FencedLedger, FencedLedgerExt, LedgerError, Verification};
 use ledger_postgres::Options;
 use sqlx::postgres::PgConnectOptions;
-use test_postgres::Pooler;
+use test_postgres::{Pooler, Server};
 
 fn pooler(wanted: Wanted, ignore: &str) -> Pooler {
     let server = server(wanted);
@@ -21,14 +24,55 @@ fn pooler(wanted: Wanted, ignore: &str) -> Pooler {
     Pooler::start(sockets, "postgres", &format!("ignore_startup_parameters = {ignore}")).expect("a pooler")
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_case_holds_through_a_transaction_pooler() {
-    let pooler = pooler(Wanted::OLDEST, "");
-    let harness = Postgres { through: Some(pooler.url()), ..Postgres::shared(Wanted::OLDEST, Door::Simple) };
-    // Three server connections: two cases at once leave room for what waits on purpose.
-    let report = Suite::new().at_once(1).run(&harness).await;
+/// A primary and a synchronous standby, each with a PgBouncer of its own in front, as on the machine that it is on.
+struct Pair {
+    servers: [Arc<Server>; 2],
+    poolers: [Pooler; 2],
+}
+
+impl Pair {
+    fn start() -> Self {
+        let primary = test_postgres::Options::new(Wanted::OLDEST).start().expect("a server");
+        let standby = primary.standby("second").expect("a standby");
+        primary.set_synchronous(&["second"]).expect("synchronous");
+        // Fewer connections than the cases at once have calls, and enough for those that wait on purpose. `server_login_retry`:
+        // a pooler whose server was away asks again at once.
+        let settings = "default_pool_size = 12\nserver_login_retry = 0.1";
+        let start = |server: &Server| Pooler::start(server.socket_dir(), "postgres", settings).expect("a pooler");
+        let poolers = [start(&primary), start(&standby)];
+        Self { servers: [primary, standby].map(Arc::new), poolers }
+    }
+
+    /// What a user gives: both poolers, and the library finds the primary behind them.
+    fn url(&self) -> String {
+        let [one, other] = self.poolers.each_ref().map(Pooler::socket_dir);
+        format!("postgresql:///postgres?host={},{}&port=6432&user=postgres", other.display(), one.display())
+    }
+
+    /// The suite with its schemas on this server, and its handles through the poolers.
+    fn harness(&self, nth: usize) -> Postgres {
+        let server = self.servers[nth].clone();
+        Postgres { through: Some(self.url()), door: Door::Simple, crashes: false, ..Postgres::of(server) }
+    }
+}
+
+fn assert_all_hold(report: &Report, at_least: usize) {
     let failed: Vec<_> = report.cases.iter().filter(|case| !matches!(case.outcome, Outcome::Passed)).collect();
-    assert!(failed.is_empty() && report.cases.len() > 100, "{failed:#?}");
+    assert!(failed.is_empty() && report.cases.len() >= at_least, "{failed:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_case_holds_through_the_poolers_of_a_failover_pair_and_so_after_a_failover() {
+    let pair = Pair::start();
+    // Crashes are for the library's own connections, and a second thing in the way for those with none.
+    let fits = |case: &Case| !case.needs.iter().any(|hook| [Hook::Crash, Hook::Line].contains(hook));
+    assert_all_hold(&Suite::new().only(fits).at_once(4).run(&pair.harness(0)).await, 100);
+    pair.servers[0].kill().expect("killed");
+    pair.servers[1].promote().expect("promoted");
+    // A case of each family: the poolers are the same, and so is the list of hosts.
+    let families: Mutex<HashSet<&str>> = Mutex::default();
+    let first = |case: &Case| fits(case) && families.lock().expect("nothing panics under it").insert(case.family);
+    assert_all_hold(&Suite::new().only(first).at_once(4).run(&pair.harness(1)).await, 15);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

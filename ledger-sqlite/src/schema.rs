@@ -19,7 +19,7 @@ pub(crate) const APPLICATION_ID: i32 = 0x464C_4544;
 
 /// The steps from nothing to the newest layout; the version is their number. A step is never changed: a new layout is
 /// a new step.
-const STEPS: [&str; 1] = [statement::SCHEMA];
+const STEPS: [&str; 2] = statement::VERSIONS;
 
 /// What stands in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

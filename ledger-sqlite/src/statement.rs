@@ -1,6 +1,7 @@
 //! The statements: one a file, each naming the rules that it upholds.
 
-pub(crate) const SCHEMA: &str = include_str!("sql/schema.sql");
+/// What each version of the layout brings.
+pub(crate) const VERSIONS: [&str; 2] = [include_str!("sql/schema.sql"), include_str!("sql/version_2.sql")];
 pub(crate) const INSERT_LEDGER: &str = include_str!("sql/insert_ledger.sql");
 pub(crate) const LEDGER_ID: &str = include_str!("sql/ledger_id.sql");
 pub(crate) const INSERT_MIGRATION: &str = include_str!("sql/insert_migration.sql");

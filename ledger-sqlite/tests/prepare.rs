@@ -8,7 +8,7 @@ use common::Place;
 use ledger_sqlite::SqliteLedger;
 
 /// The columns of each statement; none where it returns no rows. Written down here by hand.
-const COLUMNS: [(&str, &str); 24] = [
+const COLUMNS: [(&str, &str); 25] = [
     ("advance_taken", "position entry_id first generation holder acquisition recorded_at content chain payload"),
     ("claims_from", "position generation holder acquisition payload"),
     ("count_record", "count"),
@@ -54,6 +54,7 @@ const COLUMNS: [(&str, &str); 24] = [
          acquisition recorded_at content chain",
     ),
     ("update_partition", ""),
+    ("version_2", ""),
 ];
 
 #[test]
@@ -73,7 +74,7 @@ fn every_statement_prepares_and_has_the_columns_that_are_read() {
     for (name, sql) in files {
         assert!(sql.starts_with("-- "), "{name}.sql does not say what it is for");
         // The layout is several statements: opening has run it.
-        if name == "schema" {
+        if name == "schema" || name == "version_2" {
             continue;
         }
         let statement = shell.prepare(&sql).unwrap_or_else(|error| panic!("{name}.sql: {error}"));

@@ -39,10 +39,12 @@
 //! # Faults
 //!
 //! [`Server`] crashes, pauses, kills, restarts and promotes. [`Proxy`] sits on the wire: it counts messages and round trips, and it loses
-//! replies, holds requests and cuts connections where the test says. [`Pooler`] is a real PgBouncer in front of a server.
+//! replies, holds requests and cuts connections where the test says. [`Pooler`] is a real PgBouncer in front of a server. [`Clock`] steps the
+//! clock of a server that runs.
 
 mod client;
 mod error;
+mod faketime;
 mod fetch;
 mod install;
 mod pooler;
@@ -59,6 +61,7 @@ use std::time::SystemTime;
 
 pub use client::{Client, Row, ServerMessage};
 pub use error::Error;
+pub use faketime::{Clock, fetch_faketime};
 pub use fetch::{Fetched, fetch, fetch_pooler};
 pub use install::{Installation, Wanted, cache_folder};
 pub use pooler::Pooler;

@@ -4,10 +4,10 @@ use std::error::Error as _;
 use std::io::Read;
 use std::process::ExitCode;
 
-use test_postgres::{Error, Installation, Options, Wanted, cache_folder, fetch, fetch_pooler};
+use test_postgres::{Error, Installation, Options, Wanted, cache_folder, fetch, fetch_faketime, fetch_pooler};
 
 const USAGE: &str =
-    "test-postgres fetch [MAJOR...]  fetch PostgreSQL (15 and 18) and PgBouncer for the tests, where they are missing
+    "test-postgres fetch [MAJOR...]  fetch PostgreSQL (15 and 18) PgBouncer and libfaketime for the tests, where they are missing
 test-postgres list              what the tests would find
 test-postgres run [MAJOR]       a throw-away server, until standard input ends";
 
@@ -49,6 +49,11 @@ fn bring(majors: &[u32]) -> Result<(), Error> {
     }
     if majors.is_empty() {
         println!("PgBouncer\n    {}", fetch_pooler()?);
+        // Only the campaign's clock steps need it, and a campaign without it says so.
+        match fetch_faketime() {
+            Ok(how) => println!("libfaketime\n    {how}"),
+            Err(problem) => println!("libfaketime\n    not there: {problem}"),
+        }
     }
     Ok(())
 }

@@ -63,6 +63,11 @@ impl Pooler {
         Ok(pooler)
     }
 
+    /// The folder of its socket, whose port is 6432: for a list of several hosts.
+    pub fn socket_dir(&self) -> &Path {
+        &self.folder
+    }
+
     /// Where it listens, for a driver.
     pub fn url(&self) -> String {
         format!("{}&port={PORT}", crate::url(&self.folder, "postgres", "postgres"))

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crate::server::url_variable;
 use crate::supervisor::Membership;
 use crate::user::User;
-use crate::{Client, Error, Installation, Options, Server, Wanted};
+use crate::{Client, Error, Installation, Options, Proxy, Server, Wanted};
 
 /// A server that several tests use: it can be connected to, and nothing else. Keep to a schema or a database of your own
 /// ([`fresh_schema_name`](Self::fresh_schema_name), [`fresh_database`](Self::fresh_database)).
@@ -88,6 +88,14 @@ impl Shared {
     /// A connection of this crate's small client, unless the server comes from a URL.
     pub fn client(&self) -> Option<Result<Client, Error>> {
         Some(Client::connect(&self.socket_dir()?.join(".s.PGSQL.5432"), "postgres", "postgres"))
+    }
+
+    /// A proxy in front of the server, in a folder of its own, unless the server comes from a URL.
+    pub fn proxy(&self) -> Option<Result<Proxy, Error>> {
+        let upstream = self.socket_dir()?.join(".s.PGSQL.5432");
+        let folder = env::temp_dir().join(crate::fresh_name("tpg-proxy"));
+        let made = std::fs::create_dir(&folder).map_err(Error::io("making a folder for a proxy"));
+        Some(made.and_then(|()| Proxy::start(folder, upstream, "postgres", "postgres")))
     }
 
     /// Creates a database with a name of its own and gives the name; `None` where the server comes from a URL.

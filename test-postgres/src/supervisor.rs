@@ -1,5 +1,6 @@
 //! The process that outlives the test process by a moment, to remove what it started.
 
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -24,8 +25,14 @@ pub(crate) struct Supervisor {
 
 impl Supervisor {
     /// Makes the folder. `None`: the server's user cannot.
-    pub(crate) fn start(folder: &Path, installation: &Installation, user: &User) -> Result<Option<Self>, Error> {
+    pub(crate) fn start(
+        folder: &Path,
+        installation: &Installation,
+        user: &User,
+        environment: &BTreeMap<String, String>,
+    ) -> Result<Option<Self>, Error> {
         let mut command = user.command("/bin/sh", folder);
+        command.envs(environment);
         if let Some(libraries) = installation.libraries() {
             command.env("LD_LIBRARY_PATH", libraries);
         }

@@ -79,12 +79,17 @@ async fn log(server: &Server, calls: usize) -> Result<Facts> {
     let mut facts = Facts::new("write-ahead log, each transaction", ["flushes", "bytes"]);
     for (name, events) in [("1 event", 1), ("100 events", 100)] {
         let calls = if events == 1 { calls } else { calls / 10 };
-        for (who, base) in [("plain INSERT", 4_000), ("fenced", 0)] {
+        for (who, base) in [("plain INSERT", 4_000), ("plain INSERT with an id", 1), ("fenced", 0)] {
+            if base == 1 && events > 1 {
+                continue;
+            }
             // Else the first change of each page after it would bring the whole page, now here and now there.
             client.query("checkpoint")?;
             let number = |client: &mut Client, sql: &str| -> Result<i64> { Ok(client.value(sql)?.parse()?) };
             let written = "select pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint";
-            let writer = if base > 0 {
+            let writer = if base == 1 {
+                Writer::plain_id(&url, 1, 0).await?
+            } else if base > 0 {
                 Writer::plain_kept(&url, 1, base + i64::from(events > 1) * 100).await?
             } else {
                 Writer::fenced(install(server, &format!("log_{events}"), 1).await?, &url).await?
@@ -172,9 +177,10 @@ async fn disk(server: &Server) -> Result<Facts> {
     let (url, mut client) = (server.url(), server.client()?);
     let mut facts =
         Facts::new("on disk, each event", ["table, bytes", "indexes, bytes", "of which the payload's text"]);
-    client.query("truncate plain")?;
+    client.query("truncate plain, plain_id")?;
     for (name, table, writer, events) in [
         ("plain INSERT", "plain", Writer::plain_kept(&url, 1, 6_000).await?, 100),
+        ("plain INSERT with an id", "plain_id", Writer::plain_id(&url, 16, 1_000).await?, 1),
         (
             "fenced, 1 event an append",
             "disk_1.log",

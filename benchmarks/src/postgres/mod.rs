@@ -2,6 +2,7 @@
 
 mod costs;
 mod facts;
+mod load;
 mod refusals;
 mod takeover;
 mod throughput;
@@ -23,6 +24,8 @@ pub(crate) enum Benchmark {
     Postgres(Arguments),
     /// Round trips, flushes, bytes, CPU, growth by refusals and the wait for a stalled client on PostgreSQL.
     PostgresCosts(costs::Arguments),
+    /// Appends on PostgreSQL beside stale writers, an old snapshot, a large log, many partitions and a standby.
+    PostgresLoad(load::Arguments),
 }
 
 #[derive(clap::Args)]
@@ -45,6 +48,7 @@ impl Benchmark {
                 let facts = costs::run(plan, &arguments).await?;
                 serde_json::to_string_pretty(&facts)?
             }
+            Self::PostgresLoad(arguments) => serde_json::to_string_pretty(&load::run(plan, &arguments).await?)?,
         };
         if let Some(file) = json {
             std::fs::write(file, text)?;

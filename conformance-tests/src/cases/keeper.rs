@@ -184,6 +184,11 @@ pub(super) async fn kep05_fate_settles_an_append_after_a_takeover(cx: Context) -
         let id = sent.id();
         let settling = tokio::spawn(async move { settler.settle(&sent, Duration::from_secs(3600)).await });
         until("the append is sent", || ledger.appends() > 0).await?;
+        let wait = Wait::until("the append has landed, and its answer alone is lost");
+        let generation = writer.lease().generation;
+        while line == Line::AppendAnswersLost && ledger.fate(&jobs, id, generation).await? == Fate::Undecided {
+            wait.a_moment().await?;
+        }
         take_over(&*ledger, &writer).await?;
         pass_between_calls("an append is settled", &clock, &ledger, || settling.is_finished()).await?;
         let settled = settling.await.map_err(|error| Violation::new("no panic", error.to_string()))?;

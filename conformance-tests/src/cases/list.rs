@@ -37,6 +37,10 @@ macro_rules! for_each_case {
                     "the retry of a claim returns a lease that has meanwhile expired";
                 tko14_lease_model_in_sequence [clock] ["T3" "C1" "C3" "G1" "R1" "R3" "A1" "J1"]
                     "each step is easy; a late call of an earlier tenure of the same name is where it breaks";
+                tko15_renewal_races_a_takeover_at_expiry [clock] ["R1" "C2" "T4"]
+                    "both are judged by a time of their own, and the one revives what the other has taken";
+                tko16_generations_end_and_do_not_wrap [tamper] ["G2" "J1"]
+                    "the highest generation plus one is the lowest";
             }
             stale_write {
                 stw01_generation_before_is_refused [] ["A1" "J1" "G3"]
@@ -67,6 +71,12 @@ macro_rules! for_each_case {
                     "an upsert that creates the partition on the first append";
                 stw14_appends_race_a_takeover [] ["C6" "A1" "C3"]
                     "an append that was judged before the takeover is written after it";
+                stw15_delayed_request_arrives_after_a_takeover [line] ["A1" "C6" "E1"]
+                    "what was sent in time is taken for valid whenever it comes";
+                stw16_request_that_is_doubled_across_a_takeover [] ["A4" "J3" "C6"]
+                    "the second copy is written too, or the successor's retry is taken for a new append";
+                stw17_storm_of_takeovers_and_writers [] ["C6" "A1" "A2" "G1"]
+                    "each call alone is right, and two of them together are not one step";
             }
             renewal {
                 rnw01_extends_from_the_judged_time [clock] ["R1" "R2"]
@@ -101,6 +111,8 @@ macro_rules! for_each_case {
                     "the operator's step edits the row, and the log does not know";
                 rel08_operator_ends_only_what_was_observed [] ["C3" "C1" "E1"]
                     "an operator who looks too long ends the tenure of who came after";
+                rel09_release_that_overtakes_its_claim [] ["R3" "J1" "C4"]
+                    "the release of a tenure that is not yet is kept, or counts for the tenure that comes";
             }
             clock {
                 clk01_boundary_table [clock] ["T3"]
@@ -297,6 +309,38 @@ macro_rules! for_each_case {
                     "acquisitions are kept in a cache";
                 rst06_handles_come_and_go [] ["S2" "U3"]
                     "a handle that closes takes something with it";
+            }
+            crash {
+                crs01_acknowledged_appends_survive_a_crash [crash] ["S2" "A3" "I2"]
+                    "the answer is given before the flush";
+                crs02_takeover_is_whole_or_absent_after_a_crash [crash] ["S2" "G4" "C5" "G2"]
+                    "lease and log are two writes, and a crash comes between them";
+                crs03_failed_write_is_whole_or_absent [fail_write] ["A3" "U1" "G4"]
+                    "an error in the middle leaves what was written before it";
+                crs04_refusal_whose_record_fails_says_so [fail_write] ["E2" "U1"]
+                    "the failed record is swallowed, or lets the append through";
+            }
+            unknown {
+                unk01_lost_answer_has_landed_once [line] ["U1" "U2" "A4"]
+                    "a lost answer is reported as a failure, and the retry writes a second time";
+                unk02_lost_request_is_never_once_its_tenure_has_ended [line] ["U1" "U2" "J3"]
+                    "nobody can prove that something is not there, or it is told too early";
+                unk03_no_never_while_a_commit_is_held [clock hold_commit] ["U2" "D1"]
+                    "what is not visible is taken for what never will be";
+                unk04_held_commit_stands_before_the_takeover [hold_commit] ["C6" "U2" "A1"]
+                    "the takeover does not wait for what was judged before it";
+                unk05_lost_claim_is_asked_for_again [line] ["U1" "C4" "U2"]
+                    "the claimant is told `Held` by the lease that it was granted";
+                unk06_lost_renewal_is_asked_for_again [line] ["U1" "R1"]
+                    "a renewal that expects the expiry that it saw fails on its own success";
+                unk07_lost_release_is_answered_as_ended [line] ["U1" "R3"]
+                    "the second release is an error, or a second `$released`";
+                unk08_broken_line_is_never_a_refusal [line] ["U1" "E1"]
+                    "whatever goes wrong is mapped to a conflict";
+                unk09_refused_stays_absent [restart] ["U1" "A2" "U2"]
+                    "a refusal that was only a time-out, and lands later";
+                unk10_other_process_settles_after_a_crash [crash] ["U2" "U1" "S2" "A3"]
+                    "the outcome is known to the process alone that is gone";
             }
             cancel {
                 can01_dropped_append_is_whole_or_absent [] ["U3" "A3" "U2"]

@@ -5,6 +5,7 @@ mod list;
 mod append;
 mod cancel;
 mod clock;
+mod crash;
 mod evidence;
 mod fate;
 mod handover;
@@ -24,6 +25,7 @@ mod rollback;
 mod shadow;
 mod stale_write;
 mod takeover;
+mod unknown;
 mod witness;
 
 use crate::Case;
@@ -49,7 +51,6 @@ pub const CASES: &[Case] = for_each_case!(array_of_cases);
 /// Rules of the contract that no case of this suite can check, and why. A backend's own tests, or documents, must.
 pub const UNTESTED: &[(&str, &str)] = &[
     ("E5", "a demand on the documentation"),
-    ("U1", "what an error proves shows only where the engine fails: the backend's own fault tests"),
     ("U4", "retries within the library show only where the engine fails: the backend's own fault tests"),
     ("K1", "trust is measured without a store: scenarios of `ledger-core` in virtual time"),
     ("K5", "as K1"),
@@ -75,8 +76,8 @@ mod prelude {
 
     pub(super) use crate::check::{Snapshot, ensure, equal, expect_rejected, refused_without_effect};
     pub(super) use crate::context::{
-        Wait, all_at_once, append, append_as, at, batch, claim, edited, event, event_of, first_claim, holder,
-        let_others_run, long_ttl, partition, prepare_claim, read_all, records, seconds, shifted,
+        Running, Wait, all_at_once, append, append_as, at, batch, claim, edited, event, event_of, first_claim, holder,
+        in_time, let_others_run, long_ttl, partition, prepare_claim, read_all, records, seconds, shifted,
     };
     pub(super) use crate::{Context, Stop, Verdict, Violation};
 }

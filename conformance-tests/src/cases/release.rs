@@ -173,6 +173,36 @@ pub(super) async fn rel08_operator_ends_only_what_was_observed(cx: Context) -> V
     Ok(())
 }
 
+pub(super) async fn rel09_release_that_overtakes_its_claim(cx: Context) -> Verdict {
+    let (ledger, other, jobs) = (cx.ledger(), cx.open().await?, partition("jobs"));
+    let asked = first_claim(&jobs, "a", cx.short_ttl());
+    let early = Lease::new(
+        ledger.describe().await?.ledger,
+        jobs.clone(),
+        asked.holder.clone(),
+        Generation::FIRST,
+        asked.acquisition,
+        asked.ttl,
+        Timestamp::from_micros(i64::MAX),
+    );
+    let what = "a release before its claim";
+    refused_without_effect(what, &*ledger, &jobs, Reason::NeverClaimed, other.release(&early)).await?;
+    let first = ledger.claim(&asked).await?.lease;
+    ledger.append(&first, &append("the claim stands")).await?;
+    cx.expire(&first).await?;
+    let next = prepare_claim(&*ledger, &jobs, "a", long_ttl()).await?;
+    let ahead = edited(&first, |lease| {
+        lease.generation = shifted(lease.generation, 1);
+        lease.acquisition = next.acquisition;
+    });
+    let what = "a release before the claim of a later generation";
+    refused_without_effect(what, &*ledger, &jobs, Reason::UnknownGeneration, other.release(&ahead)).await?;
+    let second = ledger.claim(&next).await?.lease;
+    equal("the generation of the claim that lands", &second.generation.get(), &2)?;
+    ledger.append(&second, &append("and so does that one")).await?;
+    Ok(())
+}
+
 type End = (Basis, Option<(Holder, Generation)>);
 
 /// Releases, and demands a success without effect.

@@ -242,6 +242,146 @@ pub(super) async fn stw14_appends_race_a_takeover(cx: Context) -> Verdict {
     Ok(())
 }
 
+pub(super) async fn stw15_delayed_request_arrives_after_a_takeover(cx: Context) -> Verdict {
+    let (ledger, line, jobs) = (cx.ledger(), cx.line().await?, partition("jobs"));
+    for call in ["an append", "a renewal", "a release"] {
+        let lease = claim(&*ledger, &jobs, "a", long_ttl()).await?.lease;
+        let sent = append("delayed");
+        let mut gate = line.hold_request().await?;
+        let task = Running::start({
+            let (handle, lease, sent) = (line.ledger(), lease.clone(), sent.clone());
+            async move {
+                match call {
+                    "an append" => handle.append(&lease, &sent).await.map(|appended| format!("{appended:?}")),
+                    "a renewal" => handle.renew(&lease, None).await.map(|renewal| format!("{renewal:?}")),
+                    _ => handle.release(&lease).await.map(|released| format!("{released:?}")),
+                }
+            }
+        });
+        in_time("the call is on its way", gate.reached()).await??;
+        ledger.release(&lease).await?;
+        let successor = claim(&*ledger, &jobs, "b", long_ttl()).await?.lease;
+        ledger.append(&successor, &append("1")).await?;
+        let before = Snapshot::take(&*ledger, &jobs).await?;
+        gate.open().await?;
+        let answer = task.end("a delayed call ends").await?;
+        let what = format!("{call} that arrives after a takeover");
+        if call == "a release" {
+            let ended = answer.as_ref().is_ok_and(|told| told.contains("AlreadyEnded"));
+            ensure(ended, &format!("{what} is answered as ended"), &answer)?;
+        } else {
+            expect_rejected(&what, answer, Reason::StaleGeneration)?;
+            let kept = records(&*ledger, Some(&jobs)).await?;
+            ensure(!kept.is_empty(), "it has left its record", &kept)?;
+        }
+        before.expect_unchanged(&what, &*ledger, &jobs, false).await?;
+        let fate = ledger.fate(&jobs, sent.id(), lease.generation).await?;
+        equal("the fate of what came too late", &fate, &Fate::Never)?;
+        ledger.release(&successor).await?;
+    }
+    Ok(())
+}
+
+pub(super) async fn stw16_request_that_is_doubled_across_a_takeover(cx: Context) -> Verdict {
+    let (ledger, other, jobs) = (cx.ledger(), cx.open().await?, partition("jobs"));
+    let mut lease = claim(&*ledger, &jobs, "a", long_ttl()).await?.lease;
+    for _ in 0..cx.scale(10, 100) {
+        let sent = batch(2);
+        let copies = [&ledger, &other].map(|handle| {
+            let (handle, lease, sent) = (handle.clone(), lease.clone(), sent.clone());
+            async move { handle.append(&lease, &sent).await }
+        });
+        let mut entries = Vec::new();
+        for answer in all_at_once(copies).await? {
+            entries.push(answer?);
+        }
+        let replays = entries.iter().filter(|appended| appended.replayed).count();
+        let one = entries.iter().all(|appended| appended.entry == entries[0].entry);
+        ensure(one && replays == 1, "of two copies one is written, and the other is its replay", &entries)?;
+        ledger.release(&lease).await?;
+        let successor = claim(&*ledger, &jobs, "b", long_ttl()).await?.lease;
+        let call = other.append(&lease, &sent);
+        let what = "a third copy, after the takeover";
+        let refused = refused_without_effect(what, &*ledger, &jobs, Reason::StaleGeneration, call).await?;
+        equal("the entry that it is told of", &refused.earlier.as_ref(), &Some(&entries[0].entry))?;
+        let again = ledger.append(&successor, &sent).await?;
+        let told = (again.replayed, &again.entry);
+        equal("the successor's copy: a replay", &told, &(true, &entries[0].entry))?;
+        lease = successor;
+    }
+    Ok(())
+}
+
+/// Writers that believe whatever lease was granted last, and often one that has ended; claimants that come and go.
+pub(super) async fn stw17_storm_of_takeovers_and_writers(cx: Context) -> Verdict {
+    let (ledger, jobs, rounds) = (cx.ledger(), partition("jobs"), cx.scale(10, 100));
+    let first = claim(&*ledger, &jobs, "first", long_ttl()).await?.lease;
+    let (granted, newest) = tokio::sync::watch::channel(first);
+    let mut claimants = Vec::new();
+    for nth in 0..8 {
+        let (handle, jobs, granted) = (cx.open().await?, jobs.clone(), granted.clone());
+        claimants.push(Running::start(async move {
+            for _ in 0..rounds {
+                let current = granted.borrow().clone();
+                drop(handle.release(&current).await);
+                let name = format!("claimant-{nth}");
+                if let Ok(claimed) = claim(&*handle, &jobs, &name, long_ttl()).await {
+                    granted.send_replace(claimed.lease);
+                }
+            }
+        }));
+    }
+    drop(granted);
+    let mut writers = Vec::new();
+    for _ in 0..8 {
+        let (handle, mut newest) = (cx.open().await?, newest.clone());
+        writers.push(Running::start(async move {
+            let mut landed = Vec::new();
+            while newest.has_changed().is_ok() {
+                let_others_run().await;
+                let lease = newest.borrow_and_update().clone();
+                // A few with one lease: the later ones meet the takeover.
+                for _ in 0..3 {
+                    if let Ok(appended) = handle.append(&lease, &append("1")).await {
+                        landed.push(appended.entry);
+                    }
+                }
+            }
+            landed
+        }));
+    }
+    for task in claimants {
+        task.end("a claimant ends").await?;
+    }
+    let mut landed = Vec::new();
+    for task in writers {
+        landed.extend(task.end("a writer ends").await?);
+    }
+    let log = read_all(&*ledger, &jobs).await?;
+    let (mut tenure, mut ended) = (None, true);
+    for (event, position) in log.iter().zip(1..) {
+        equal("the position of an event", &event.position.get(), &position)?;
+        let entry = (event.entry.generation, event.entry.acquisition, &event.entry.holder);
+        match event.kind.as_str() {
+            OwnEvent::CLAIMED => (tenure, ended) = (Some(entry), false),
+            _ if ended => {
+                return Err(Violation::new("nothing stands behind the end of a tenure", format!("{event:?}")).into());
+            }
+            kind => {
+                equal("the tenure that an event was written in", &Some(entry), &tenure)?;
+                ended = kind == OwnEvent::RELEASED;
+            }
+        }
+    }
+    for entry in &landed {
+        let found = log.iter().filter(|event| event.entry == *entry).count();
+        equal("the events of an append that was acknowledged", &found, &1)?;
+    }
+    let written = log.iter().filter(|event| !event.kind.is_own()).count();
+    equal("the appends in the log: those that were acknowledged", &written, &landed.len())?;
+    Ok(())
+}
+
 /// Two tenures: of `a`, released, and of `b`, valid. The log has three events.
 async fn two_tenures(ledger: &Arc<dyn FencedLedger>, jobs: &PartitionId) -> Result<(Lease, Lease), Stop> {
     let first = claim(&**ledger, jobs, "a", long_ttl()).await?.lease;

@@ -1,6 +1,7 @@
 //! Claim and takeover: who becomes holder, and under which generation.
 
 use super::prelude::*;
+use crate::Edit;
 
 pub(super) async fn tko01_first_claim_is_generation_1(cx: Context) -> Verdict {
     let (ledger, jobs) = (cx.ledger(), partition("jobs"));
@@ -296,6 +297,69 @@ pub(super) async fn tko14_lease_model_in_sequence(cx: Context) -> Verdict {
     let events = read_all(&*ledger, &jobs).await?;
     let written: Vec<i64> = events.iter().map(|event| event.entry.generation.get()).collect();
     equal("the generations in the log", &written, &vec![1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4])?;
+    Ok(())
+}
+
+pub(super) async fn tko15_renewal_races_a_takeover_at_expiry(cx: Context) -> Verdict {
+    let (ledger, other, jobs, clock) = (cx.ledger(), cx.open().await?, partition("jobs"), cx.clock()?);
+    for _ in 0..cx.scale(20, 200) {
+        let lease = claim(&*ledger, &jobs, "a", seconds(5)).await?.lease;
+        clock.set(Timestamp::from_micros(lease.expires_at.as_micros() - 1)).await;
+        let asked = Claim::new(jobs.clone(), holder("b"), seconds(5), Observation::of(&lease));
+        let (renewing, claiming) = (ledger.clone(), other.clone());
+        let renewal = Running::start({
+            let lease = lease.clone();
+            async move { renewing.renew(&lease, None).await }
+        });
+        let takeover = Running::start(async move { claiming.claim(&asked).await });
+        clock.set(lease.expires_at).await;
+        let renewed = renewal.end("a renewal ends").await?;
+        let taken = takeover.end("a claim ends").await?;
+        let state = ledger.observe(&jobs).await?.tenure.map(|tenure| tenure.lease);
+        let held = match (renewed, taken) {
+            (Ok(renewal), Ok(claimed)) => {
+                let seen = format!("{renewal:?} and {claimed:?}");
+                return Err(Violation::new("a renewal or a takeover is granted, not both", seen).into());
+            }
+            (Ok(renewal), lost) => {
+                expect_rejected("a takeover after a renewal", lost, Reason::Held)?;
+                renewal.lease
+            }
+            (lost, Ok(claimed)) => {
+                let reason = |error: &LedgerError| error.rejection().map(|rejection| rejection.reason);
+                let reason = lost.as_ref().err().and_then(reason);
+                let fenced = matches!(reason, Some(Reason::StaleGeneration | Reason::Expired));
+                ensure(fenced, "a renewal beside a takeover is refused as expired or fenced", &lost)?;
+                claimed.lease
+            }
+            (renewed, taken) => {
+                // The claim came a moment before the expiry, the renewal at it.
+                expect_rejected("a renewal at expiry", renewed, Reason::Expired)?;
+                expect_rejected("a claim before expiry", taken, Reason::Held)?;
+                lease
+            }
+        };
+        equal("the lease that others see", &state, &Some(held.clone()))?;
+        ledger.release(&held).await?;
+    }
+    let count = generations(&successions(&*ledger, &jobs).await?);
+    let expected: Vec<i64> = (1..).take(count.len()).collect();
+    equal("the generations in the log", &count, &expected)?;
+    Ok(())
+}
+
+pub(super) async fn tko16_generations_end_and_do_not_wrap(cx: Context) -> Verdict {
+    let (ledger, jobs) = (cx.ledger(), partition("jobs"));
+    let lease = claim(&*ledger, &jobs, "a", long_ttl()).await?.lease;
+    ledger.release(&lease).await?;
+    let generation = Generation::MAX;
+    cx.tamper(&jobs, Edit::Generation { position: at(2), generation }).await?;
+    cx.tamper(&jobs, Edit::LeaseGeneration { generation }).await?;
+    let asked = prepare_claim(&*ledger, &jobs, "b", long_ttl()).await?;
+    equal("what is observed", &asked.observed, &Observation::Tenure { generation, acquisition: lease.acquisition })?;
+    let call = ledger.claim(&asked);
+    let what = "a claim after the highest generation";
+    refused_without_effect(what, &*ledger, &jobs, Reason::GenerationExhausted, call).await?;
     Ok(())
 }
 

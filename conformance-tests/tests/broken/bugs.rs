@@ -107,6 +107,19 @@ pub(crate) enum Bug {
     HandoverAsOfNow,
     OnlyThePredecessorsRequests,
     RejectionsOfAnybody,
+    GenerationsWrap,
+    AcknowledgedBeforeDurable,
+    HalfOfAFailedWriteStays,
+    LostRecordNotTold,
+    LostLineToldAsRefusal,
+    CommitOutsideTheLock,
+    ReleaseWithoutEffect,
+    ExpectationOffByOne,
+    IdsLostOnReopen,
+    FenceSkippedForBatches,
+    ReadDropsTheLast,
+    OldGenerationsHidden,
+    AppendExtendsTheLease,
     AdvanceNotLookedUp,
     AdvanceUnderAnyId,
     AdvanceAboveTheStoredAlone,
@@ -174,6 +187,13 @@ impl Bug {
             }
             (Self::ReleaseAfterExpiryIsWritten, Call::Release(_)) => {
                 standing.lease.expires_at = Timestamp::from_micros(i64::MAX);
+                clock
+            }
+            (Self::GenerationsWrap, Call::Claim(_)) if standing.lease.generation == Generation::MAX => {
+                standing.lease.generation = Generation::FIRST;
+                if let Some(tip) = &mut standing.tip {
+                    Arc::make_mut(tip).generation = Generation::FIRST;
+                }
                 clock
             }
             (Self::ReleaseNotCompared, Call::Append(_)) => {

@@ -1,6 +1,7 @@
 //! What the reference keeps, and what a restart leaves of it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ledger_core::{
@@ -20,6 +21,17 @@ pub(crate) struct Disk {
     /// The lock of the writers: all partitions share it.
     pub(crate) writer: Arc<tokio::sync::Mutex<()>>,
     state: Mutex<State>,
+    /// Which write of a call fails, or 0.
+    failing: AtomicU32,
+    /// Whether the next call's answer, or its request, is lost: only where a bug tells that as a refusal.
+    pub(crate) losing: Mutex<Option<Lost>>,
+}
+
+/// What the line does to the next call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lost {
+    Reply,
+    Request,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -38,11 +50,13 @@ pub(crate) struct Part {
     pub(crate) records: Records,
     /// Positions that refusals have used up, where a bug lets them.
     pub(crate) burned: u32,
+    /// How many entries' ids are no longer known, where a bug forgets them.
+    pub(crate) forgotten: usize,
 }
 
 impl Part {
     pub(crate) fn entry(&self, id: AppendId) -> Option<&Arc<Entry>> {
-        self.log.iter().map(|(entry, _)| entry).find(|entry| entry.id == Some(id))
+        self.log.iter().skip(self.forgotten).map(|(entry, _)| entry).find(|entry| entry.id == Some(id))
     }
 
     pub(crate) fn past(&self, generation: Generation) -> Option<PastTenure> {
@@ -84,7 +98,29 @@ impl Part {
 impl Disk {
     pub(crate) fn new(bug: Option<Bug>) -> Self {
         let (id, clock) = (LedgerId::mint(), ManualClock::default());
-        Self { id, clock, bug, writer: Arc::default(), state: Mutex::default() }
+        let (failing, losing) = (AtomicU32::new(0), Mutex::default());
+        Self { id, clock, bug, writer: Arc::default(), state: Mutex::default(), failing, losing }
+    }
+
+    /// Lets the `nth` write of each call fail, or none with 0.
+    pub(crate) fn fail_write(&self, nth: u32) {
+        self.failing.store(nth, Ordering::SeqCst);
+    }
+
+    /// Whether a call that makes so many writes fails, and at which.
+    pub(crate) fn fails_within(&self, writes: usize) -> Option<usize> {
+        let nth = usize::try_from(self.failing.load(Ordering::SeqCst)).unwrap_or(0);
+        (1..=writes).contains(&nth).then_some(nth)
+    }
+
+    /// What a crash leaves of it: all that was acknowledged, but for the bug that acknowledges too early.
+    pub(crate) fn crash(&self) {
+        if self.has(Bug::AcknowledgedBeforeDurable) {
+            for part in self.state().parts.values_mut().filter(|part| part.log.len() > 1) {
+                part.log.pop();
+                part.standing.tip = part.log.last().map(|(entry, _)| entry.clone());
+            }
+        }
     }
 
     pub(crate) fn has(&self, bug: Bug) -> bool {
@@ -103,6 +139,9 @@ impl Disk {
         }
         if self.has(Bug::LeaseLostOnReopen) {
             state.parts.values_mut().for_each(|part| part.standing.lease.vacancy = Some(Vacancy::Released));
+        }
+        if self.has(Bug::IdsLostOnReopen) {
+            state.parts.values_mut().for_each(|part| part.forgotten = part.log.len());
         }
         if self.has(Bug::RecordsInMemory) {
             state.parts.values_mut().for_each(|part| part.records = Records::default());

@@ -1,14 +1,21 @@
 //! The reference under the suite, with every hook.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use async_trait::async_trait;
-use conformance_tests::{ClockControl, Edit, Harness, HarnessError, HookError, Hooked, LockGuard, Storage, StoreCopy};
-use ledger_core::{Entry, EventKind, FencedLedger, Json, NewEvent, PartitionId, Position, RequestBook, Witness};
+use conformance_tests::{
+    ClockControl, Edit, Gate, Harness, HarnessError, HeldCommit, HookError, Hooked, InProcessLine, Line, LockGuard,
+    Storage, StoreCopy,
+};
+use ledger_core::decide::Decision;
+use ledger_core::{
+    Append, Appended, Entry, EventKind, FencedLedger, Json, Lease, NewEvent, PartitionId, Position, RequestBook,
+    Witness,
+};
 
 use crate::book::BrokenBook;
 use crate::bugs::Bug;
-use crate::disk::{Disk, Part, State};
+use crate::disk::{Disk, Lost, Part, State};
 use crate::reference::Reference;
 use crate::shadow::BrokenShadow;
 use crate::witness::{self, BrokenWitness};
@@ -75,9 +82,98 @@ impl Storage for OnDisk {
         }
     }
 
+    async fn crash(&self) -> Hooked<()> {
+        self.0.crash();
+        Ok(())
+    }
+
+    async fn line(&self) -> Hooked<Box<dyn Line>> {
+        let reference = Arc::new(Reference::open(self.0.clone()));
+        if self.0.has(Bug::LostLineToldAsRefusal) {
+            return Ok(Box::new(Liar(self.0.clone(), reference)));
+        }
+        Ok(Box::new(InProcessLine::new(reference)))
+    }
+
+    async fn hold_commit(&self, lease: &Lease, append: &Append) -> Hooked<Box<dyn HeldCommit>> {
+        let lock = self.0.writer.clone().lock_owned().await;
+        let reference = Reference::open(self.0.clone());
+        let (partition, decision) = (lease.partition.clone(), reference.decide_append(lease, append));
+        let lock = Some(lock).filter(|_| !self.0.has(Bug::CommitOutsideTheLock));
+        Ok(Box::new(Uncommitted { reference, partition, decision, lock }))
+    }
+
+    async fn fail_write(&self, nth: u32) -> Hooked<Box<dyn LockGuard>> {
+        self.0.fail_write(nth);
+        Ok(Box::new(Failing(self.0.clone())))
+    }
+
     async fn snapshot(&self) -> Hooked<Box<dyn StoreCopy>> {
         let state = self.0.state().clone();
         Ok(Box::new(Copied(self.0.clone(), state)))
+    }
+}
+
+/// An append that is decided, and applied when it commits. Until then the writers' lock is held, but for a bug.
+struct Uncommitted {
+    reference: Reference,
+    partition: PartitionId,
+    decision: Decision<Appended>,
+    lock: Option<tokio::sync::OwnedMutexGuard<()>>,
+}
+
+#[async_trait]
+impl HeldCommit for Uncommitted {
+    async fn commit(self: Box<Self>) -> ledger_core::Result<Appended> {
+        let answer = self.reference.commit(&self.partition, self.decision);
+        drop(self.lock);
+        answer
+    }
+}
+
+/// A line over which whatever is lost is told as a refusal.
+struct Liar(Arc<Disk>, Arc<Reference>);
+
+impl Liar {
+    fn lose(&self, what: Lost) {
+        *self.0.losing.lock().unwrap_or_else(PoisonError::into_inner) = Some(what);
+    }
+}
+
+#[async_trait]
+impl Line for Liar {
+    fn ledger(&self) -> Arc<dyn FencedLedger> {
+        self.1.clone()
+    }
+
+    async fn lose_reply(&self) -> Result<(), HarnessError> {
+        self.lose(Lost::Reply);
+        Ok(())
+    }
+
+    async fn lose_request(&self) -> Result<(), HarnessError> {
+        self.lose(Lost::Request);
+        Ok(())
+    }
+
+    async fn hold_request(&self) -> Result<Box<dyn Gate>, HarnessError> {
+        Err("it lies about what is lost alone".into())
+    }
+}
+
+/// Dropping the guard lets writes succeed again.
+struct Failing(Arc<Disk>);
+
+impl Drop for Failing {
+    fn drop(&mut self) {
+        self.0.fail_write(0);
+    }
+}
+
+#[async_trait]
+impl LockGuard for Failing {
+    async fn release(self: Box<Self>) -> Result<(), HarnessError> {
+        Ok(())
     }
 }
 
@@ -135,6 +231,10 @@ fn apply(part: &mut Part, edit: &Edit) -> Hooked<()> {
         }
         Edit::LeaseHolder { holder } => part.standing.lease.holder = holder.clone(),
         Edit::LeaseUnreleased => part.standing.lease.vacancy = None,
+        Edit::Generation { position, generation } => {
+            edit_entry(part, *position, |entry| entry.generation = *generation);
+            part.standing.tip = part.log.last().map(|(entry, _)| entry.clone());
+        }
         Edit::LeaseGeneration { generation } => part.standing.lease.generation = *generation,
         other => return Err(HookError::unsupported(format!("the reference does not know the edit {other:?}"))),
     }

@@ -1,7 +1,6 @@
 //! State changes, to every subscriber, in one order.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
@@ -9,6 +8,7 @@ use futures_core::Stream;
 
 use super::clock::Moment;
 use super::end::End;
+use crate::sync::{Arc, Mutex, PoisonError};
 use crate::{AcquisitionId, Generation, PartitionId};
 
 /// Where a writer stands.

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures_timer::Delay;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Either, select};

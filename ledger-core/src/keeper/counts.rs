@@ -1,9 +1,9 @@
 //! What a keeper counts.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::end::Loss;
+use crate::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Counters of a keeper or a pool, over all of its tenures, as of one moment (K11).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

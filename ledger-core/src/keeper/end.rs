@@ -28,11 +28,12 @@ pub enum Loss {
     /// The time ran out by the local clock while renewals failed or stayed unanswered. The last trouble is given. The
     /// store may have renewed the lease all the same: nobody knows.
     Unrenewed(LedgerError),
-    /// The store is behind what it had acknowledged, or has other content there (R2).
+    /// The store is behind what it had acknowledged, or has other content there: told by a renewal (R2), or by an append
+    /// that was written at a position which had been acknowledged before.
     WentBack {
         /// Position and chain value of the newest entry that the store had acknowledged to this writer.
         acknowledged: (Position, Digest),
-        /// Position and chain value of its newest entry now.
+        /// Position and chain value of its newest entry now, which may be that append.
         head: (Position, Digest),
     },
     /// The ledger compares its store with a witness, and has told that it went back in time (I3).

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
@@ -17,6 +16,7 @@ use super::tenure::Ground;
 use super::terms::Terms;
 use super::writer::Writer;
 use crate::shadow::mark;
+use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::{FencedLedger, Holder, Invalid, PartitionId, Released};
 
 /// Holds many partitions for one holder, on the same terms. Each has a tenure of its own: losing one, or a store that

@@ -6,7 +6,7 @@ use super::changes::State;
 use super::clock::Moment;
 use super::end::{Loss, WriteError};
 use super::terms::Terms;
-use crate::{Append, Digest, LedgerError, Position, Reason};
+use crate::{Append, Appended, Digest, LedgerError, Position, Reason};
 use std::time::Duration;
 
 /// The moment until which a grant is trusted: counted from before the request was sent, since the store's time began
@@ -34,6 +34,12 @@ pub(super) fn loss_by_answer(error: &LedgerError) -> Option<Loss> {
 /// Whether a store whose newest entry is `head` has lost or changed what it had acknowledged (K3, R2).
 pub(super) fn went_back(acknowledged: (Position, Digest), head: (Position, Digest)) -> bool {
     head.0 < acknowledged.0 || (head.0 == acknowledged.0 && head.1 != acknowledged.1)
+}
+
+/// Whether an append was written where another had been acknowledged before it was sent: what is written later stands
+/// after that, or the store has lost it (K3). A replay may stand anywhere.
+pub(super) fn was_written_behind(acknowledged: Position, appended: &Appended) -> bool {
+    !appended.replayed && appended.entry.first <= acknowledged
 }
 
 /// Whether an append may begin (K3, K4).

@@ -2,7 +2,6 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
@@ -15,6 +14,7 @@ use super::end::{End, Loss, WriteError};
 use super::rules;
 use super::terms::Terms;
 use super::trust::Trust;
+use crate::sync::{Arc, Mutex, PoisonError};
 use crate::{
     Append, Appended, Claimed, Digest, Failure, FailureKind, FencedLedger, Lease, LedgerError, Position, Released,
     Renewal, Result,
@@ -261,9 +261,14 @@ impl Tenure {
         }
     }
 
-    /// Takes in the answer to an append.
-    fn answered(&self, answer: &Result<Appended>) {
+    /// Takes in the answer to an append. `known`: what had been acknowledged when it was sent.
+    fn answered(&self, answer: &Result<Appended>, known: (Position, Digest)) {
         self.with(|inner| match answer {
+            Ok(appended) if rules::was_written_behind(known.0, appended) => {
+                let head = (appended.entry.last, appended.entry.chain);
+                let loss = Loss::WentBack { acknowledged: known, head };
+                self.end(inner, End::Lost(loss), self.ground.clock.now());
+            }
             Ok(appended) if appended.entry.last > inner.acknowledged.0 => {
                 inner.acknowledged = (appended.entry.last, appended.entry.chain);
             }
@@ -353,9 +358,9 @@ pub(super) struct Permit(Arc<Tenure>);
 impl Permit {
     /// Sends an append, and takes in the answer.
     pub(super) async fn send(&self, append: &Append) -> Result<Appended> {
-        let lease = self.0.lease();
+        let (lease, known) = self.0.with(|inner| (inner.lease.clone(), inner.acknowledged));
         let answer = self.0.ground.ledger.append(&lease, append).await;
-        self.0.answered(&answer);
+        self.0.answered(&answer, known);
         answer
     }
 

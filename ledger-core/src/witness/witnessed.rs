@@ -120,7 +120,8 @@ impl Witnessed {
         if held.kept == Some(held.acknowledged) {
             return Ok(());
         }
-        self.keep(lease.ledger, &lease.partition, held.acknowledged)
+        // As a claim reads it: of several ledgers behind one handle, the lease names the one that it is on.
+        self.keep(self.id().await.map_err(once_granted)?, &lease.partition, held.acknowledged)
             .await
             .inspect_err(|error| self.note(lease, error))?;
         if let Some(now) = self.lock().get_mut(&lease.partition).filter(|now| now.acquisition == lease.acquisition) {

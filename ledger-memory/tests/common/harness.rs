@@ -3,8 +3,11 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use conformance_tests::{ClockControl, Edit, Harness, HarnessError, HookError, Hooked, LockGuard, Storage, StoreCopy};
-use ledger_core::{FencedLedger, ManualClock, PartitionId};
+use conformance_tests::{
+    ClockControl, Edit, Harness, HarnessError, HeldCommit, HookError, Hooked, InProcessLine, Line, LockGuard, Storage,
+    StoreCopy,
+};
+use ledger_core::{Append, FencedLedger, Lease, ManualClock, PartitionId};
 use ledger_memory::{MemoryCopy, MemoryLedger};
 
 /// One ledger on a clock that is moved by hand. A handle is a clone.
@@ -43,6 +46,22 @@ impl Storage for Memory {
 
     async fn tamper(&self, _: &PartitionId, _: &Edit) -> Hooked<()> {
         Err(HookError::unsupported("the memory is reachable through the ledger alone"))
+    }
+
+    async fn crash(&self) -> Hooked<()> {
+        Err(HookError::unsupported("volatile: nothing survives a crash"))
+    }
+
+    async fn line(&self) -> Hooked<Box<dyn Line>> {
+        Ok(Box::new(InProcessLine::new(self.open().await?)))
+    }
+
+    async fn hold_commit(&self, _: &Lease, _: &Append) -> Hooked<Box<dyn HeldCommit>> {
+        Err(HookError::unsupported("judging, writing and becoming visible are one step in memory"))
+    }
+
+    async fn fail_write(&self, _: u32) -> Hooked<Box<dyn LockGuard>> {
+        Err(HookError::unsupported("a write to memory does not fail"))
     }
 
     async fn snapshot(&self) -> Hooked<Box<dyn StoreCopy>> {

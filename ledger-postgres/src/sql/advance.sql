@@ -32,9 +32,9 @@ begin
     if not found and p_above is distinct from 9223372036854775807 then
         -- As a first claim: it locks by its insert, and is completed below.
         insert into fenced_ledger.partition
-            (name, generation, holder, acquisition, ttl, expires_at, renewals, recorded_at, head, chain)
+            (name, generation, holder, acquisition, ttl, expires_at, renewals, recorded_at, head, chain, ledger)
             select p_name, 0, p_operator, p_acquisition, 3000000, -9223372036854775808, 0, -9223372036854775808, 0,
-                fenced_ledger.chain_start(g.id, p_name)
+                fenced_ledger.chain_start(g.id, p_name), g.id
             from fenced_ledger.ledger g where g.one
             on conflict do nothing;
         if not found then

@@ -8,8 +8,9 @@ begin
     begin
         if p_partition is null then
             insert into fenced_ledger.partition
-                (name, generation, holder, acquisition, ttl, expires_at, renewals, recorded_at, head, chain)
-                values (p_name, 0, '', '00000000-0000-0000-0000-000000000000', 0, 0, 0, 0, 0, '')
+                (name, generation, holder, acquisition, ttl, expires_at, renewals, recorded_at, head, chain, ledger)
+                values (p_name, 0, '', '00000000-0000-0000-0000-000000000000', 0, 0, 0, 0, 0, '',
+                    '00000000-0000-0000-0000-000000000000')
                 on conflict do nothing;
         else
             insert into fenced_ledger.log (partition, position, kind, metadata, payload)

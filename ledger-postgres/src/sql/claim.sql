@@ -38,9 +38,9 @@ begin
             -- C2: the first claim locks by its insert, and is completed below. Nothing of time may be in it: it may wait
             -- for a rival that rolls back, and the clock is read after that wait.
             insert into fenced_ledger.partition
-                (name, generation, holder, acquisition, ttl, expires_at, renewals, recorded_at, head, chain)
+                (name, generation, holder, acquisition, ttl, expires_at, renewals, recorded_at, head, chain, ledger)
                 select p_name, 0, p_holder, p_acquisition, p_ttl, -9223372036854775808, 0, -9223372036854775808, 0,
-                    fenced_ledger.chain_start(g.id, p_name)
+                    fenced_ledger.chain_start(g.id, p_name), g.id
                 from fenced_ledger.ledger g where g.one
                 on conflict do nothing;
             locked := found;

@@ -8,7 +8,7 @@ create function fenced_ledger.state(p_name text, p_id uuid) returns table (
     e_recorded_at bigint, e_content bytea, e_chain bytea
 ) language sql stable as
 $$
-    select g.id, x.id, x.generation, x.holder, x.acquisition, x.ttl, x.expires_at,
+    select x.ledger, x.id, x.generation, x.holder, x.acquisition, x.ttl, x.expires_at,
         x.vacancy, x.vacancy_reason, x.renewals, greatest(x.recorded_at, t.recorded_at),
         -- Where the log falls short of what the row knows, the row says where it should end (I2).
         greatest(t.position, x.head), case when t.position >= x.head then coalesce(t.chain, x.chain) else x.chain end,
@@ -18,8 +18,6 @@ $$
         x.recorded_at,
         e.entry_id, e.first, e.position, e.generation, e.holder, e.acquisition, e.recorded_at, e.content, e.chain
     from fenced_ledger.partition x
-    -- By its key: a sequential scan here would have to be priced with enable_seqscan off, and that starts the JIT.
-    join fenced_ledger.ledger g on g.one
     left join lateral (
         select l.* from fenced_ledger.log l where l.partition = x.id order by l.position desc limit 1) t on true
     left join lateral (

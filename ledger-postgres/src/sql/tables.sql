@@ -1,4 +1,4 @@
--- The layout, version 1. Described here and nowhere else; a later version adds a step of its own (S3).
+-- The layout, version 1, and with version_2.sql all of it; a later version adds a step of its own (S3).
 --
 -- Times are whole microseconds since 1970 as bigint (T1): the header takes them as they are stored, and neither a
 -- session's time zone nor its DateStyle can reach them. Names compare byte for byte (COLLATE "C"). The partition's key
@@ -49,8 +49,7 @@ create table fenced_ledger.partition (
     constraint partition_name unique (name),
     -- The library's limits again, for whoever calls the functions by hand (S5).
     constraint partition_sizes check (octet_length(name) between 1 and 255 and octet_length(holder) <= 255),
-    constraint partition_vacancy check (
-        vacancy in ('released', 'ended', 'advanced') and (vacancy <> 'released') = (vacancy_reason is not null))
+    constraint partition_vacancy check (vacancy in ('released', 'ended') and (vacancy = 'ended') = (vacancy_reason is not null))
 ) with (fillfactor = 50);
 
 -- The log: one row an event, only ever inserted. The facts of an entry stand on its last event alone: a batch costs
@@ -79,8 +78,8 @@ create table fenced_ledger.log (
 );
 -- The id of an append or a claim, over the partition's whole life (A4, C4).
 create unique index log_entry on fenced_ledger.log ((partition + 0), entry_id) where entry_id is not null;
--- The tenures of a partition (R3) and an operator's advances (I4): a few rows, none of them touched by an append.
-create index log_claimed on fenced_ledger.log ((partition + 0), generation) where kind in ('$claimed', '$advanced');
+-- The tenures of a partition (R3): a few rows, none of them touched by an append.
+create index log_claimed on fenced_ledger.log ((partition + 0), generation) where kind = '$claimed';
 
 -- What was refused (E1 to E3), outside of the chain (E5). `scope` is the partition's id, or 0 for all that were never
 -- claimed; `generation` the current one, or 0. `key` is a digest of what a record's key has beside these two, so that

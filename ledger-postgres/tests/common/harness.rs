@@ -5,21 +5,24 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use conformance_tests::{ClockControl, Edit, Harness, HarnessError, HookError, Hooked, LockGuard, Storage, StoreCopy};
-use ledger_core::{FencedLedger, PartitionId, Timestamp};
+use conformance_tests::{
+    ClockControl, Edit, Harness, HarnessError, HeldCommit, HookError, Hooked, Line, LockGuard, Storage, StoreCopy,
+};
+use ledger_core::{Append, FencedLedger, Lease, PartitionId, Timestamp};
 use ledger_postgres::Options;
 use sqlx::{Connection, Executor, PgConnection, PgPool};
 use test_postgres::{Server, Wanted};
 
 use super::Place;
+use super::faults;
 
 /// How the handles of a storage are opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Door {
-    /// Connections of the library's own.
+    /// Connections of the library's own, over which appends travel together.
     Own,
-    /// The same, with appends that travel together.
-    Together,
+    /// The same, with each append on its own.
+    Singly,
     /// A pool that is given.
     Pool,
     /// As behind a transaction pooler.
@@ -30,26 +33,43 @@ pub enum Door {
 pub struct Postgres {
     pub wanted: Wanted,
     pub door: Door,
-    /// A server of its own, which a restart crashes.
+    /// A server of its own.
     pub server: Option<Arc<Server>>,
+    /// Whether a restart crashes it.
+    pub crashes: bool,
     /// Where the handles connect to, if not to the server itself.
     pub through: Option<String>,
+    /// What is broken on purpose.
+    pub replaced: &'static [Replaced],
+}
+
+/// A text in a function of the schema, and what takes its place.
+#[derive(Clone, Copy, Debug)]
+pub struct Replaced {
+    pub function: &'static str,
+    pub text: &'static str,
+    pub by: &'static str,
 }
 
 impl Postgres {
     pub fn shared(wanted: Wanted, door: Door) -> Self {
-        Self { wanted, door, server: None, through: None }
+        Self { wanted, door, server: None, crashes: false, through: None, replaced: &[] }
     }
 
     pub fn of(server: Arc<Server>) -> Self {
-        Self { wanted: Wanted::Any, door: Door::Own, server: Some(server), through: None }
+        let (wanted, door) = (Wanted::Any, Door::Own);
+        Self { wanted, door, server: Some(server), crashes: true, through: None, replaced: &[] }
     }
 }
 
 struct Fresh {
     place: Place,
+    wanted: Wanted,
     door: Door,
     url: String,
+    /// Whether there is something between the handles and the server.
+    is_direct: bool,
+    /// What a restart crashes.
     server: Option<Arc<Server>>,
 }
 
@@ -61,8 +81,28 @@ impl Harness for Postgres {
             None => Place::new(self.wanted).await,
         };
         let place = place.with_clock().await;
+        for Replaced { function, text, by } in self.replaced {
+            let source = format!("select pg_get_functiondef('fenced_ledger.{function}'::regproc)");
+            let source: String = place.value(&source).await;
+            let (text, by) = (place.in_schema(text), place.in_schema(by));
+            if !source.contains(&text) {
+                return Err(format!("`{function}` has no `{text}`").into());
+            }
+            place.run(&source.replace(&text, &by)).await;
+        }
         let url = self.through.clone().unwrap_or_else(|| place.url.clone());
-        Ok(Box::new(Fresh { place, door: self.door, url, server: self.server.clone() }))
+        let (wanted, door, is_direct) = (self.wanted, self.door, self.through.is_none());
+        let server = self.server.clone().filter(|_| self.crashes);
+        Ok(Box::new(Fresh { place, wanted, door, url, is_direct, server }))
+    }
+
+    /// A server of its own, but for the ways in whose crash cases are left to the library's own connections.
+    async fn provision_to_crash(&self) -> Result<Box<dyn Storage>, HarnessError> {
+        if self.door != Door::Own || self.server.is_some() {
+            return self.provision().await;
+        }
+        let server = Arc::new(test_postgres::Options::new(self.wanted).start()?);
+        Self { wanted: self.wanted, replaced: self.replaced, ..Self::of(server) }.provision().await
     }
 
     /// The full figures are for the library's own connections. The other ways in call the same functions.
@@ -71,17 +111,23 @@ impl Harness for Postgres {
     }
 }
 
-#[async_trait]
-impl Storage for Fresh {
-    async fn open(&self) -> Result<Arc<dyn FencedLedger>, HarnessError> {
+impl Fresh {
+    async fn open_at(&self, url: &str) -> Result<Arc<dyn FencedLedger>, HarnessError> {
         // A case may look at a call that waits for a lock for longer than a user would.
         let options: Options = self.place.options().lock_wait(Duration::from_secs(15)).budget(Duration::from_secs(30));
         Ok(Arc::new(match self.door {
-            Door::Own => options.connect(&self.url).await?,
-            Door::Together => options.coalesce(true).connect(&self.url).await?,
-            Door::Pool => options.open(PgPool::connect(&self.url).await?).await?,
-            Door::Simple => options.transaction_pooler(true).connect(&self.url).await?,
+            Door::Own => options.connect(url).await?,
+            Door::Singly => options.coalesce(false).connect(url).await?,
+            Door::Pool => options.open(PgPool::connect(url).await?).await?,
+            Door::Simple => options.transaction_pooler(true).connect(url).await?,
         }))
+    }
+}
+
+#[async_trait]
+impl Storage for Fresh {
+    async fn open(&self) -> Result<Arc<dyn FencedLedger>, HarnessError> {
+        self.open_at(&self.url).await
     }
 
     fn clock(&self) -> Option<&dyn ClockControl> {
@@ -102,8 +148,9 @@ impl Storage for Fresh {
         connection.execute("begin").await?;
         // A partition that was never claimed is held by a row that is never committed.
         let insert = "insert into fenced_ledger.partition
-             (name, generation, holder, acquisition, ttl, expires_at, renewals, recorded_at, head, chain)
-             values ($1, 0, '', '00000000-0000-0000-0000-000000000000', 0, 0, 0, 0, 0, '') on conflict do nothing";
+             (name, generation, holder, acquisition, ttl, expires_at, renewals, recorded_at, head, chain, ledger)
+             select $1, 0, '', '00000000-0000-0000-0000-000000000000', 0, 0, 0, 0, 0, '', g.id
+             from fenced_ledger.ledger g on conflict do nothing";
         sqlx::query(self.place.sql(insert)).bind(partition.as_str()).execute(&mut connection).await?;
         let lock = "select 1 from fenced_ledger.partition where name = $1 for no key update";
         sqlx::query(self.place.sql(lock)).bind(partition.as_str()).execute(&mut connection).await?;
@@ -157,6 +204,9 @@ impl Storage for Fresh {
                 ledger_core::Position::FIRST,
                 String::new(),
             ),
+            Edit::Generation { position, generation } => {
+                (text("generation", "bigint", end), *position, generation.to_string())
+            }
             Edit::LeaseGeneration { generation } => (
                 "update fenced_ledger.partition set generation = $3::bigint where name = $1 and $2::bigint > 0"
                     .to_owned(),
@@ -173,6 +223,39 @@ impl Storage for Fresh {
             .execute(&mut self.place.shell().await)
             .await?;
         if done.rows_affected() == 0 { Err(HookError::Failed("nothing was edited".into())) } else { Ok(()) }
+    }
+
+    /// An immediate stop and a start: the handles find the server again.
+    async fn crash(&self) -> Hooked<()> {
+        let Some(server) = self.server.clone() else {
+            return Err(HookError::unsupported(
+                "crashes are for the library's own connections, on a server of their own",
+            ));
+        };
+        Ok(tokio::task::spawn_blocking(move || server.crash().and_then(|()| server.start())).await??)
+    }
+
+    async fn line(&self) -> Hooked<Box<dyn Line>> {
+        if !self.is_direct {
+            return Err(HookError::unsupported("another proxy is in the way"));
+        }
+        let proxy = match &self.server {
+            Some(server) => server.proxy()?,
+            None => match super::server(self.wanted).proxy() {
+                Some(proxy) => proxy?,
+                None => return Err(HookError::unsupported("the server was given by a URL")),
+            },
+        };
+        let ledger = self.open_at(&proxy.url()).await?;
+        Ok(Box::new(faults::ProxyLine { ledger, proxy }))
+    }
+
+    async fn hold_commit(&self, lease: &Lease, append: &Append) -> Hooked<Box<dyn HeldCommit>> {
+        Ok(Box::new(faults::hold_commit(&self.place, self.open().await?, lease, append).await?))
+    }
+
+    async fn fail_write(&self, nth: u32) -> Hooked<Box<dyn LockGuard>> {
+        Ok(Box::new(faults::fail_write(&self.place, nth).await?))
     }
 
     /// The rows of every table, kept beside them: what a dump of the schema has. `restored.rs` does it with pg_dump.

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part of it, and `pub` here is `pub` to it")]
 
+pub mod faults;
 pub mod harness;
 
 use std::time::Duration;
@@ -66,6 +67,11 @@ impl Place {
     /// SQL with this schema's name in it.
     pub fn sql(&self, sql: &str) -> AssertSqlSafe<String> {
         AssertSqlSafe(sql.replace("fenced_ledger", self.schema.name()))
+    }
+
+    /// The text as it stands in a function of the schema.
+    pub fn in_schema(&self, sql: &str) -> String {
+        sql.replace("fenced_ledger", &format!("\"{}\"", self.schema.name()))
     }
 
     pub async fn run(&self, sql: &str) {

@@ -63,8 +63,8 @@ CREATE TABLE fenced_log (
 -- then fall on one page, whatever their partition.
 CREATE UNIQUE INDEX fenced_log_by_id ON fenced_log (entry_id, partition) WHERE entry_id IS NOT NULL;
 
--- The tenures of a partition (R3), and an operator's advances (I4).
-CREATE INDEX fenced_log_by_claim ON fenced_log (partition, generation) WHERE kind = '$claimed' OR kind = '$advanced';
+-- The tenures of a partition (R3).
+CREATE INDEX fenced_log_by_claim ON fenced_log (partition, generation) WHERE kind = '$claimed';
 
 -- What was refused (E1 to E3). `scope` is the partition, or 0 for all that were never claimed; `generation` the
 -- current one, or 0. Slots 1 to 256 are keys, 257 is the overflow record, which has no key. Outside of the chain (E5).

@@ -1,14 +1,18 @@
 //! How the conformance suite gets a ledger in a SQLite file, and what it may do to the file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use conformance_tests::{ClockControl, Edit, Harness, HarnessError, HookError, Hooked, LockGuard, Storage, StoreCopy};
-use ledger_core::{FencedLedger, ManualClock, PartitionId, Position};
+use conformance_tests::{
+    ClockControl, Edit, Harness, HarnessError, HeldCommit, HookError, Hooked, InProcessLine, Line, LockGuard, Storage,
+    StoreCopy,
+};
+use ledger_core::{Append, Appended, FencedLedger, Lease, ManualClock, PartitionId, Position};
 use ledger_sqlite::SqliteLedger;
 use rusqlite::backup::{Backup, StepResult};
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, DropBehavior, Transaction, TransactionBehavior, params};
 
 #[derive(Clone, Copy)]
 pub(crate) struct SqliteHarness;
@@ -16,18 +20,25 @@ pub(crate) struct SqliteHarness;
 #[async_trait]
 impl Harness for SqliteHarness {
     async fn provision(&self) -> Result<Box<dyn Storage>, HarnessError> {
-        Ok(Box::new(SqliteStorage { folder: tempfile::tempdir()?, clock: ManualClock::default() }))
+        let (folder, clock) = (tempfile::tempdir()?, ManualClock::default());
+        Ok(Box::new(SqliteStorage { folder, clock, crashes: AtomicU32::new(0) }))
     }
 }
 
 struct SqliteStorage {
     folder: tempfile::TempDir,
     clock: ManualClock,
+    /// How often it has crashed. Each crash leaves the file behind, and goes on with a copy.
+    crashes: AtomicU32,
 }
 
 impl SqliteStorage {
     fn file(&self) -> PathBuf {
-        self.folder.path().join("ledger.db")
+        self.folder.path().join(format!("ledger-{}.db", self.crashes.load(Ordering::SeqCst)))
+    }
+
+    fn ledger(&self) -> Result<SqliteLedger, HarnessError> {
+        Ok(SqliteLedger::options().clock(self.clock.clone()).open(self.file())?)
     }
 
     /// What anybody with the engine's shell has.
@@ -39,7 +50,7 @@ impl SqliteStorage {
 #[async_trait]
 impl Storage for SqliteStorage {
     async fn open(&self) -> Result<Arc<dyn FencedLedger>, HarnessError> {
-        Ok(Arc::new(SqliteLedger::options().clock(self.clock.clone()).open(self.file())?))
+        Ok(Arc::new(self.ledger()?))
     }
 
     fn clock(&self) -> Option<&dyn ClockControl> {
@@ -89,6 +100,10 @@ impl Storage for SqliteStorage {
             Edit::LeaseUnreleased => {
                 shell.execute("UPDATE fenced_partition SET vacancy = NULL WHERE partition = ?1", [key])?
             }
+            Edit::Generation { position, generation } => shell.execute(
+                "UPDATE fenced_log SET generation = ?3 WHERE partition = ?1 AND first = ?2",
+                params![key, position.get(), generation.get()],
+            )?,
             Edit::LeaseGeneration { generation } => shell.execute(
                 "UPDATE fenced_partition SET generation = ?2 WHERE partition = ?1",
                 params![key, generation.get()],
@@ -98,11 +113,93 @@ impl Storage for SqliteStorage {
         if changed == 0 { Err(HookError::Failed(format!("{edit:?} met no row").into())) } else { Ok(()) }
     }
 
+    /// The file as a kill of the process leaves it: no handle is closed, nothing is checkpointed. The handles that are
+    /// open stay with the file that nobody opens any more.
+    async fn crash(&self) -> Hooked<()> {
+        let from = self.file();
+        let reader = self.shell()?;
+        // As long as this reads, the write-ahead log is not begun anew: file and log fit together.
+        reader.execute_batch("BEGIN; SELECT count(*) FROM fenced_ledger")?;
+        self.crashes.fetch_add(1, Ordering::SeqCst);
+        let to = self.file();
+        std::fs::copy(&from, &to)?;
+        std::fs::copy(wal(&from), wal(&to))?;
+        Ok(())
+    }
+
+    async fn line(&self) -> Hooked<Box<dyn Line>> {
+        Ok(Box::new(InProcessLine::new(self.open().await?)))
+    }
+
+    /// In a caller's transaction: judged and written by the ledger, committed by the caller.
+    async fn hold_commit(&self, lease: &Lease, append: &Append) -> Hooked<Box<dyn HeldCommit>> {
+        let (ledger, connection) = (self.ledger()?, self.shell()?);
+        let mut transaction = Transaction::new_unchecked(&connection, TransactionBehavior::Immediate)?;
+        transaction.set_drop_behavior(DropBehavior::Ignore);
+        let answer = ledger.append_in(&transaction, lease, append);
+        drop(transaction);
+        Ok(Box::new(Uncommitted { connection, answer }))
+    }
+
+    async fn fail_write(&self, nth: u32) -> Hooked<Box<dyn LockGuard>> {
+        let shell = self.shell()?;
+        shell.execute_batch(&format!("CREATE TABLE fault (left INTEGER); INSERT INTO fault VALUES ({nth});"))?;
+        for (table, write) in WRITES {
+            shell.execute_batch(&format!(
+                "CREATE TRIGGER fault_{table}_{write} BEFORE {write} ON {table} BEGIN
+                     UPDATE fault SET left = left - 1;
+                     SELECT RAISE(ABORT, 'the disk is full') FROM fault WHERE left = 0;
+                 END;"
+            ))?;
+        }
+        Ok(Box::new(Faults(shell)))
+    }
+
     /// SQLite's own backup, and its restore into the file under the handles that have it open.
     async fn snapshot(&self) -> Hooked<Box<dyn StoreCopy>> {
         let mut copy = Connection::open_in_memory()?;
         copy_pages(&self.shell()?, &mut copy)?;
         Ok(Box::new(Copied { file: self.file(), copy: Mutex::new(copy) }))
+    }
+}
+
+/// Every write of a row.
+const WRITES: [(&str, &str); 5] = [
+    ("fenced_partition", "INSERT"),
+    ("fenced_partition", "UPDATE"),
+    ("fenced_log", "INSERT"),
+    ("fenced_rejection", "INSERT"),
+    ("fenced_rejection", "UPDATE"),
+];
+
+fn wal(file: &Path) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push("-wal");
+    name.into()
+}
+
+struct Uncommitted {
+    connection: Connection,
+    answer: ledger_core::Result<Appended>,
+}
+
+#[async_trait]
+impl HeldCommit for Uncommitted {
+    async fn commit(self: Box<Self>) -> ledger_core::Result<Appended> {
+        self.connection.execute_batch("COMMIT").expect("an open transaction of a harness commits");
+        self.answer
+    }
+}
+
+struct Faults(Connection);
+
+#[async_trait]
+impl LockGuard for Faults {
+    async fn release(self: Box<Self>) -> Result<(), HarnessError> {
+        for (table, write) in WRITES {
+            self.0.execute_batch(&format!("DROP TRIGGER fault_{table}_{write}"))?;
+        }
+        Ok(self.0.execute_batch("DROP TABLE fault")?)
     }
 }
 

@@ -19,6 +19,8 @@ pub enum Trigger {
     Commit,
     /// Executes a text that contains this one, whatever the case of its letters.
     Containing(String),
+    /// Executes a text that contains one of these, whatever the case of its letters.
+    ContainingAny(Vec<String>),
 }
 
 /// What happens to a request.
@@ -150,10 +152,13 @@ impl Trigger {
         match self {
             Self::Query => !executed.is_empty(),
             Self::Commit => executed.iter().any(commits),
-            Self::Containing(text) => {
-                let text = text.to_lowercase();
-                executed.iter().any(|sql| sql.to_lowercase().contains(&text))
-            }
+            Self::Containing(text) => contains(executed, text),
+            Self::ContainingAny(texts) => texts.iter().any(|text| contains(executed, text)),
         }
     }
+}
+
+fn contains(executed: &[String], text: &str) -> bool {
+    let text = text.to_lowercase();
+    executed.iter().any(|sql| sql.to_lowercase().contains(&text))
 }

@@ -23,18 +23,33 @@ pub struct Options {
     pub(super) parent: Option<PathBuf>,
     pub(super) in_memory: bool,
     pub(super) own_initdb: bool,
+    pub(super) environment: BTreeMap<String, String>,
 }
 
 impl Options {
     /// A server of the wanted version.
     pub fn new(wanted: Wanted) -> Self {
-        Self { wanted, settings: BTreeMap::new(), parent: None, in_memory: false, own_initdb: false }
+        Self {
+            wanted,
+            settings: BTreeMap::new(),
+            parent: None,
+            in_memory: false,
+            own_initdb: false,
+            environment: BTreeMap::new(),
+        }
     }
 
     /// A setting of `postgresql.conf`.
     #[must_use]
     pub fn set(mut self, name: &str, value: &str) -> Self {
         self.settings.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
+    /// A variable of the environment that the server runs in, such as `LD_PRELOAD`. All else is left out of it, but for a few.
+    #[must_use]
+    pub fn env(mut self, name: &str, value: &str) -> Self {
+        self.environment.insert(name.to_owned(), value.to_owned());
         self
     }
 
@@ -94,7 +109,7 @@ impl Options {
             let folder = parent.join(name);
             if folder.join("p99").join(SOCKET).as_os_str().as_bytes().len() > 107 {
                 tried += &format!("\n    {}: too long", parent.display());
-            } else if let Some(supervisor) = Supervisor::start(&folder, installation, &user)? {
+            } else if let Some(supervisor) = Supervisor::start(&folder, installation, &user, &self.environment)? {
                 let state = State { supervisor, postmaster: None, settings: self.settings.clone() };
                 return Ok(Server {
                     installation: installation.clone(),

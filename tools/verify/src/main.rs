@@ -1,5 +1,6 @@
 //! `cargo verify`: fetches the PostgreSQL servers that are missing, then runs every test and doctest of the workspace
-//! with its full figures. CI runs just this.
+//! with its full figures, then a short campaign with real processes; then those of `examples/custom-backend`, a project
+//! of its own, with the everyday ones. CI runs just this.
 //!
 //! The everyday `cargo test` runs the same tests with small counts and fetches nothing.
 
@@ -9,10 +10,15 @@ use std::process::{Command, ExitCode};
 const FULL: &str = "FENCED_LEDGER_FULL";
 
 fn main() -> ExitCode {
-    let steps: [&[&str]; 2] =
-        [&["run", "--quiet", "--package", "test-postgres", "--", "fetch"], &["test", "--workspace", "--no-fail-fast"]];
-    for step in steps {
-        if let Err(problem) = cargo(step) {
+    let steps: [(&[&str], &str); 4] = [
+        (&["run", "--quiet", "--package", "test-postgres", "--", "fetch"], "1"),
+        (&["test", "--workspace", "--no-fail-fast"], "1"),
+        // The dependencies that are the same are not built twice.
+        (&["test", "--locked", "--manifest-path", "examples/custom-backend/Cargo.toml", "--target-dir", "target"], ""),
+        (&["run", "--quiet", "--package", "campaign", "--", "--minutes", "2", "--json", "target/campaign.json"], "1"),
+    ];
+    for (step, full) in steps {
+        if let Err(problem) = cargo(step, full) {
             eprintln!("verify: `cargo {}` {problem}", step.join(" "));
             return ExitCode::FAILURE;
         }
@@ -20,9 +26,9 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn cargo(arguments: &[&str]) -> Result<(), String> {
+fn cargo(arguments: &[&str], full: &str) -> Result<(), String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    match Command::new(cargo).args(arguments).env(FULL, "1").status() {
+    match Command::new(cargo).args(arguments).env(FULL, full).status() {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("ended with {status}")),
         Err(error) => Err(format!("could not be started: {error}")),

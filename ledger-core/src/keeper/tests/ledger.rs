@@ -36,7 +36,7 @@ pub(crate) enum Fault {
     LateReply(Receiver<()>),
     /// A claim is granted for another TTL than was asked for.
     Grants(Ttl),
-    /// A renewal tells a head as if the store had lost what followed.
+    /// A renewal tells a head as if the store had lost what followed; before an append it loses all but the claim.
     WentBack,
 }
 
@@ -133,6 +133,13 @@ impl ScriptedLedger {
         }
     }
 
+    fn lose_all_but_the_claim(&self, partition: &PartitionId) {
+        if let Some((standing, log)) = self.lock().partitions.get_mut(partition) {
+            log.truncate(1);
+            standing.tip = log.first().cloned();
+        }
+    }
+
     fn decide<A>(
         &self,
         partition: &PartitionId,
@@ -155,12 +162,6 @@ impl ScriptedLedger {
             log.push(entry);
         }
         Ok(answer?)
-    }
-}
-
-impl From<Box<crate::Rejection>> for LedgerError {
-    fn from(rejection: Box<crate::Rejection>) -> Self {
-        Self::Rejected(rejection)
     }
 }
 
@@ -227,8 +228,11 @@ impl FencedLedger for ScriptedLedger {
         if bug() == Some(Bug::NewIdOnTheSecondTry) && self.count("append") > 0 {
             append = Append::new(append.events().clone())?;
         }
-        self.call("append", &lease.partition, |_| {
+        self.call("append", &lease.partition, |fault| {
             let append = &append;
+            if let Some(Fault::WentBack) = fault {
+                self.lose_all_but_the_claim(&lease.partition);
+            }
             let decide =
                 |subject: Subject<'_>, earlier: Option<&Arc<Entry>>| decide::append(subject, earlier, lease, append);
             self.decide(&lease.partition, Some(append.id()), decide)

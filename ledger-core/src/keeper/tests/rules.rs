@@ -10,7 +10,7 @@ use super::clock::Moment;
 use super::end::{Loss, WriteError};
 use super::terms::Terms;
 use super::tests::{Bug, bug, now};
-use crate::{Append, Digest, LedgerError, Position, Reason};
+use crate::{Append, Appended, Digest, LedgerError, Position, Reason};
 
 /// Where the rules look for what they use, as if they stood in their own place.
 use super::{changes, clock, end, terms};
@@ -48,6 +48,10 @@ pub(super) fn loss_by_answer(error: &LedgerError) -> Option<Loss> {
 
 pub(super) fn went_back(acknowledged: (Position, Digest), head: (Position, Digest)) -> bool {
     bug() != Some(Bug::StoreThatWentBackIsTrusted) && sound::went_back(acknowledged, head)
+}
+
+pub(super) fn was_written_behind(acknowledged: Position, appended: &Appended) -> bool {
+    bug() != Some(Bug::AppendBehindIsTrusted) && sound::was_written_behind(acknowledged, appended)
 }
 
 pub(super) fn admit(state: &State) -> Result<(), WriteError> {

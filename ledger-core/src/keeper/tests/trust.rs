@@ -136,6 +136,32 @@ pub(super) fn store_that_went_back_is_noticed(mut w: World) -> Outcome {
     expect_lost(&writer, "went_back")
 }
 
+/// K3. An append is written where another had been acknowledged before, be it the last one alone.
+pub(super) fn append_behind_what_was_acknowledged_is_noticed(mut w: World) -> Outcome {
+    let (writer, _driver) = w.hold(&w.keeper("a"))?;
+    let sender = writer.clone();
+    w.start(async move { sender.append(&append()).await }).take("an append")?.map_err(|error| error.to_string())?;
+    w.faults("append", 1, || Fault::WentBack);
+    let sender = writer.clone();
+    let written = w.start(async move { sender.append(&append()).await }).take("an append")?;
+    ensure(written.is_ok(), "an append that the store has written", &written)?;
+    expect_lost(&writer, "went_back")
+}
+
+/// K3. Appends that were sent side by side, and are answered in another order than they were written, are no such sign.
+pub(super) fn answers_in_another_order_are_no_loss(mut w: World) -> Outcome {
+    let (writer, _driver) = w.hold(&w.keeper("a"))?;
+    let open = w.gate("append", Fault::LateReply);
+    let (one, other) = (writer.clone(), writer.clone());
+    let first = w.start(async move { one.append(&append()).await });
+    let second = w.start(async move { other.append(&append()).await }).take("the second of two at once")?;
+    second.map_err(|error| error.to_string())?;
+    drop(open);
+    w.run();
+    first.take("the first of two at once")?.map_err(|error| error.to_string())?;
+    ensure(matches!(writer.state(), State::Held), "a writer that goes on", writer.state())
+}
+
 /// K3. Nobody drives any more: nobody would watch the time.
 pub(super) fn dropped_driver_ends_the_writer(mut w: World) -> Outcome {
     let (writer, driver) = w.claim(&w.keeper("a"))?;

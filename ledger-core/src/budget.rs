@@ -1,18 +1,32 @@
-//! The rejection records of one budget (E3).
+//! The rejection records of one budget (E3), for every store that keeps them in Rust.
 
-use ledger_core::{
+use crate::{
     Generation, MAX_RECORD_KEYS, PartitionId, RecordPage, RecordSlot, RecordState, Refused, Rejection, RejectionRecord,
 };
 
-/// Records in the order of their slots: those of one partition, or those of all never-claimed ones.
+/// For a backend: records in the order of their slots, those of one partition, or those of all never-claimed ones.
+///
+/// It knows the key, the bound and the overflow record of E3. Where and when the records are stored is the store's
+/// part: the first of a key must be durable before the refusal is answered (E2).
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Evidence {
+pub struct RecordBudget {
     records: Vec<RejectionRecord>,
 }
 
-impl Evidence {
-    /// Keeps the record of a rejection, if it is evidence, and says so in it.
-    pub(crate) fn keep(&mut self, rejection: Rejection) -> Rejection {
+impl RecordBudget {
+    /// A budget with the records that were stored of it, in the order of their slots.
+    pub fn of(records: Vec<RejectionRecord>) -> Self {
+        Self { records }
+    }
+
+    /// All records, in the order of their slots.
+    pub fn records(&self) -> &[RejectionRecord] {
+        &self.records
+    }
+
+    /// Keeps the record of a rejection, if it is evidence, and says so in it: [`RecordState::Stored`] where the record
+    /// is new, [`RecordState::Counted`] where an earlier one counts it.
+    pub fn keep(&mut self, rejection: Rejection) -> Rejection {
         let Some(refused) = Refused::of(&rejection) else { return rejection };
         let generation = rejection.current.as_ref().map(|current| current.generation);
         let state = self.count(generation, &rejection, refused);
@@ -20,7 +34,7 @@ impl Evidence {
     }
 
     /// The records after a slot, those of one partition alone where one is named.
-    pub(crate) fn page(&self, partition: Option<&PartitionId>, after: Option<RecordSlot>, limit: usize) -> RecordPage {
+    pub fn page(&self, partition: Option<&PartitionId>, after: Option<RecordSlot>, limit: usize) -> RecordPage {
         let mut found = self
             .records
             .iter()

@@ -1,0 +1,317 @@
+//! V5: each answer is what the judgement says of the state at the revision that it names.
+
+use ledger_core::judge::{Request, Verdict, judge};
+use ledger_core::{AppendId, Basis, Digest, Expected, Judged, Reason, Standing, Timestamp};
+
+use super::joined::told;
+use super::timeline::{State, Timeline};
+use super::told::{expiry_told, is_effect, kind_of};
+use super::{Findings, Kind, fate};
+use crate::history::record::{Answer, Call, Invocation, Kept, Tenure, Truth};
+
+/// Where in the order of revisions a call can have been judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Slot {
+    /// The least revision of which its answer is proof.
+    pub(super) low: u64,
+    /// The greatest revision from which it can have been answered.
+    pub(super) high: u64,
+}
+
+impl Slot {
+    /// Says nothing.
+    pub(super) const ANY: Self = Self { low: 0, high: u64::MAX };
+}
+
+/// Checks the answer of a call that wrote nothing, and gives its place. What a call has written itself is checked along
+/// the log.
+pub(super) fn check(timeline: &Timeline<'_>, call: &Invocation, findings: &mut Findings) -> Slot {
+    let Some((_, answer)) = &call.answer else { return Slot::ANY };
+    if let Answer::Recorded(_) | Answer::Never | Answer::Undecided = answer {
+        return fate::check(timeline, call, answer, findings);
+    }
+    if let Answer::Page { .. } | Answer::AheadOfLog { .. } = answer {
+        return page(timeline, call, answer, findings);
+    }
+    let Some(judged) = answer.judged() else {
+        if let Answer::Corrupt(problem) = answer {
+            findings.add(Kind::WrongAnswer, Some(call), "nothing that is stored contradicts itself", problem.clone());
+        }
+        return Slot::ANY;
+    };
+    let revision = judged.revision.get();
+    if is_effect(call) {
+        // Along the log.
+        return Slot { low: revision, high: revision };
+    }
+    if let Answer::Rejected { reason, record, .. } = answer {
+        check_kept(call, *reason, record, findings);
+    }
+    let mut complaint = None;
+    if revision == 0 {
+        complaint = complain(timeline, call, answer, &judged, None);
+    } else {
+        let mut found = false;
+        for state in timeline.states(revision) {
+            complaint = complain(timeline, call, answer, &judged, Some(state));
+            found = true;
+            if complaint.is_none() {
+                break;
+            }
+        }
+        if !found {
+            let end = timeline.part.revision;
+            complaint = Some((format!("revision {revision} was a state"), format!("it never was; the last is {end}")));
+        }
+    }
+    if let Some((expected, seen)) = complaint {
+        findings.add(kind_of(call), Some(call), expected, seen);
+    }
+    Slot { low: revision, high: revision }
+}
+
+type Complaint = Option<(String, String)>;
+
+/// What is wrong with an answer, if it was given in this state.
+fn complain(
+    timeline: &Timeline<'_>,
+    call: &Invocation,
+    answer: &Answer,
+    judged: &Judged,
+    state: Option<State>,
+) -> Complaint {
+    let Some(state) = state else { return complain_of(timeline, call, answer, judged, None) };
+    let recorded = timeline.recorded_at(state);
+    let span = timeline.expiry(state);
+    // Where the clock is behind, the time is the recorded one: of a granted call, or of a refusal as expired.
+    let is_recorded = judged.time <= recorded.high || judged.time >= span.low;
+    if judged.time < recorded.low || (judged.clock_behind && !is_recorded) {
+        let expected = format!("judged time is the clock's, or else what was recorded, {recorded} (T2)");
+        return Some((expected, format!("{}", judged.time.as_micros())));
+    }
+    // Of an expiry that is not known, the answer's own counts where it can be; else both bounds are tried.
+    let told = expiry_told(answer).filter(|time| span.has(*time));
+    let first = told.unwrap_or(span.low);
+    let complaint = complain_of(timeline, call, answer, judged, Some((state, timeline.standing(state, first))));
+    if complaint.is_none() || told.is_some() || span.low == span.high {
+        return complaint;
+    }
+    complain_of(timeline, call, answer, judged, Some((state, timeline.standing(state, span.high))))
+}
+
+fn complain_of(
+    timeline: &Timeline<'_>,
+    call: &Invocation,
+    answer: &Answer,
+    judged: &Judged,
+    state: Option<(State, Standing)>,
+) -> Complaint {
+    let standing = state.as_ref().map(|(_, standing)| standing);
+    if let (Call::Observe(_), Answer::Observed { tenure, .. }) = (&call.call, answer) {
+        return look(timeline, call, tenure.as_ref(), state.as_ref());
+    }
+    let place = state.as_ref().map(|(state, _)| *state);
+    let verdict = verdict(timeline, call, judged, place, standing);
+    let right = match (answer, &verdict) {
+        (Answer::Rejected { reason, .. }, Verdict::Refused(right)) => reason == right,
+        (Answer::Appended { replayed: true, .. }, Verdict::Replay) => true,
+        (Answer::Claimed { lease, head, chain, replayed: true, .. }, Verdict::LeaseStands) => {
+            standing.is_some_and(|standing| {
+                *lease == standing.lease.lease(lease.ledger, &lease.partition)
+                    && (*head, *chain) == (standing.head(), standing.chain())
+            })
+        }
+        (Answer::AlreadyEnded { basis, successor, .. }, Verdict::AlreadyEnded(end)) => {
+            *basis == end.basis && *successor == end.successor
+        }
+        (Answer::AlreadyVacant { vacancy, .. }, Verdict::AlreadyVacant(right)) => vacancy == right,
+        _ => false,
+    };
+    if !right {
+        let in_force = standing.map_or_else(|| "never claimed".to_owned(), described);
+        let expected = format!("{verdict:?} at revision {}, where {in_force}", judged.revision);
+        return Some((expected, format!("{answer:?}")));
+    }
+    if rests_on_expiry(answer) && place.is_some_and(|state| !timeline.is_last_of_its_tenure(state)) {
+        let expected = "nothing of a tenure follows an answer that rests on its expiry (T2)".to_owned();
+        return Some((expected, format!("a granted call of it does, after revision {}", judged.revision)));
+    }
+    let Answer::Rejected { current, earlier, .. } = answer else { return None };
+    let truth = standing.map(|standing| Truth::of(&ledger_core::Current::of(standing)));
+    if *current != truth {
+        return Some((format!("the refusal tells the truth: {truth:?}"), format!("{current:?}")));
+    }
+    let known = match &call.call {
+        Call::Append { id, .. } => earlier_entry(timeline, *id, place).map(|at| &timeline.part.log[at].entry),
+        _ => None,
+    };
+    if earlier.as_ref() != known {
+        let tell =
+            |entry: Option<&std::sync::Arc<ledger_core::Entry>>| entry.map_or("none".to_owned(), |entry| told(entry));
+        return Some((format!("the refusal tells the earlier entry (J3): {}", tell(known)), tell(earlier.as_ref())));
+    }
+    None
+}
+
+/// What the judgement says (J1).
+fn verdict(
+    timeline: &Timeline<'_>,
+    call: &Invocation,
+    judged: &Judged,
+    state: Option<State>,
+    standing: Option<&Standing>,
+) -> Verdict {
+    match &call.call {
+        Call::Renew { lease, .. } => judge(standing, Request::Renew { lease }, judged),
+        Call::Release(lease) => {
+            let past = state.and_then(|state| timeline.past(state, lease.generation));
+            judge(standing, Request::Release { lease, past: past.as_ref() }, judged)
+        }
+        Call::Claim(claim) => {
+            let earlier = earlier_entry(timeline, claim.acquisition.into(), state);
+            let earlier = earlier.map(|at| &*timeline.part.log[at].entry);
+            judge(standing, Request::Claim { claim, earlier }, judged)
+        }
+        Call::EndTenure { observed, .. } => judge(standing, Request::EndTenure { observed: *observed }, judged),
+        Call::Append { lease, id, content, expected, .. } => {
+            // An append's own checks follow those that it shares with a renewal, and its events are not kept.
+            match (judge(standing, Request::Renew { lease }, judged), standing) {
+                (Verdict::Granted, Some(standing)) => {
+                    let earlier = earlier_entry(timeline, *id, state);
+                    append(earlier.map(|at| timeline.part.log[at].entry.content), *content, *expected, standing)
+                }
+                (verdict, _) => verdict,
+            }
+        }
+        Call::Observe(_) | Call::Fate { .. } | Call::Read { .. } | Call::ReadBack { .. } => Verdict::Granted,
+    }
+}
+
+fn append(earlier: Option<Digest>, content: Digest, expected: Expected, standing: &Standing) -> Verdict {
+    match (earlier, expected) {
+        (Some(earlier), _) if earlier == content => Verdict::Replay,
+        (Some(_), _) => Verdict::Refused(Reason::AppendIdReused),
+        (None, Expected::Position(head)) if head != standing.head() => Verdict::Refused(Reason::PositionConflict),
+        (None, _) => Verdict::Granted,
+    }
+}
+
+/// The place of an id, where it was in the log already.
+fn earlier_entry(timeline: &Timeline<'_>, id: AppendId, state: Option<State>) -> Option<usize> {
+    let place = *timeline.joined.ids.get(&id)?;
+    (place <= state?.place).then_some(place)
+}
+
+fn look(
+    timeline: &Timeline<'_>,
+    call: &Invocation,
+    tenure: Option<&Tenure>,
+    state: Option<&(State, Standing)>,
+) -> Complaint {
+    let right = match (tenure, state) {
+        (None, None) => true,
+        (Some(seen), Some((state, standing))) => {
+            let recorded = timeline.recorded_at(*state);
+            let by_expiry = seen.recorded_at >= recorded.low && seen.recorded_at >= standing.lease.expires_at;
+            let is_recorded = match timeline.had_expired(standing.lease.generation, call) {
+                true => by_expiry,
+                false => recorded.has(seen.recorded_at) || by_expiry,
+            };
+            seen.lease == standing.lease.lease(seen.lease.ledger, &timeline.part.partition)
+                && seen.vacancy == standing.lease.vacancy
+                && (seen.head, seen.chain) == (standing.head(), standing.chain())
+                && is_recorded
+        }
+        _ => false,
+    };
+    (!right).then(|| {
+        let in_force = state.map_or_else(|| "never claimed".to_owned(), |(_, standing)| described(standing));
+        (format!("a look at its revision shows {in_force}"), format!("{tenure:?}"))
+    })
+}
+
+/// A page shows the log, and of its head no more and no less.
+fn page(timeline: &Timeline<'_>, call: &Invocation, answer: &Answer, findings: &mut Findings) -> Slot {
+    let part = timeline.part;
+    let mut wrong = |expected: String, seen: String| findings.add(Kind::WrongAnswer, Some(call), expected, seen);
+    let (entries, head, more) = match answer {
+        Answer::Page { entries, head, more } => (entries.as_slice(), *head, *more),
+        Answer::AheadOfLog { head } => (
+            &[][..],
+            head.and_then(|head| Some((head, ledger_core::Generation::FIRST)).filter(|_| head.get() > 0)),
+            false,
+        ),
+        _ => return Slot::ANY,
+    };
+    for seen in entries {
+        let place = super::joined::Joined::place(part, seen.entry.last);
+        if place.is_none_or(|place| part.log[place].entry != seen.entry) {
+            wrong("a page shows entries of the log (D2)".to_owned(), told(&seen.entry));
+        }
+    }
+    let positions: Vec<_> = entries.iter().flat_map(|seen| &seen.positions).map(|position| position.get()).collect();
+    let (step, from) = match &call.call {
+        Call::ReadBack { from, .. } => (-1, from.or(head.map(|(head, _)| head)).map(ledger_core::Position::get)),
+        Call::Read { from, .. } => (1, Some(from.get())),
+        _ => return Slot::ANY,
+    };
+    let in_order = positions.windows(2).all(|pair| pair[1] == pair[0] + step);
+    if !in_order || positions.first().is_some_and(|first| Some(*first) != from) {
+        wrong(format!("a page starts where it was asked for, {from:?}, and has no gap (D2)"), format!("{positions:?}"));
+    }
+    let Some((head, _)) = head else {
+        return if entries.is_empty() { Slot { low: 0, high: 0 } } else { Slot::ANY };
+    };
+    if step == 1 && !more && positions.last().is_some_and(|last| *last != head.get()) {
+        wrong(format!("the last page ends at the head, {head} (D2)"), format!("{:?}", positions.last()));
+    }
+    let Some(place) = super::joined::Joined::place(part, head) else {
+        wrong("the head of a page is the end of an entry (D2)".to_owned(), head.to_string());
+        return Slot::ANY;
+    };
+    let (low, high) = timeline.revisions(place);
+    Slot { low, high }
+}
+
+/// E1, E2: whether the answer says of the record what it must.
+fn check_kept(call: &Invocation, reason: Reason, kept: &Kept, findings: &mut Findings) {
+    let is_evidence = is_evidence(&call.call, reason);
+    match (kept, is_evidence) {
+        (Kept::NotEvidence, false) | (Kept::Stored | Kept::Counted, true) => {}
+        (Kept::Missing(_), true) => findings.counts.evidence_missing += 1,
+        _ => {
+            findings.counts.without_evidence += u64::from(is_evidence);
+            let must = if is_evidence { "stored or counted (E2)" } else { "no evidence (E1)" };
+            findings.add(Kind::Evidence, Some(call), format!("a refusal as {reason} is {must}"), format!("{kept:?}"));
+        }
+    }
+}
+
+/// Whether a refusal is about the right to write (E1).
+pub(super) fn is_evidence(call: &Call, reason: Reason) -> bool {
+    let answer = matches!(reason, Reason::PositionConflict | Reason::ObservationOutdated | Reason::Held);
+    !answer && !matches!(call, Call::EndTenure { .. })
+}
+
+/// Whether an answer rests on an expiry of the current tenure, and so has stored its time (T2).
+pub(super) fn rests_on_expiry(answer: &Answer) -> bool {
+    match answer {
+        Answer::Rejected { reason, .. } => *reason == Reason::Expired,
+        Answer::AlreadyEnded { basis: Basis::Expired { .. }, successor: None, .. } => true,
+        _ => false,
+    }
+}
+
+fn described(standing: &Standing) -> String {
+    let lease = &standing.lease;
+    let until = |time: Timestamp| time.as_micros();
+    let how = lease.vacancy.as_ref().map_or_else(|| "valid until".to_owned(), |vacancy| format!("{vacancy:?}, expiry"));
+    format!(
+        "`{}` holds generation {}, acquisition {}, {how} {}, head {}",
+        lease.holder,
+        lease.generation,
+        lease.acquisition,
+        until(lease.expires_at),
+        standing.head()
+    )
+}

@@ -1,0 +1,97 @@
+//! V4: what had returned before another was called stands before it, and its time is not later.
+
+use std::cmp::Reverse;
+
+use ledger_core::Timestamp;
+
+use super::answers::{Slot, rests_on_expiry};
+use super::joined::Joined;
+use super::timeline::Timeline;
+use super::told::{expiry_told, is_effect};
+use super::{Findings, Kind};
+use crate::history::record::{Answer, Call, Invocation};
+
+/// A call in the order of real time.
+struct Point<'a> {
+    call: &'a Invocation,
+    slot: Slot,
+    /// The time at which it was judged.
+    judged: Option<Timestamp>,
+    /// The time that it has stored.
+    stored: Option<Timestamp>,
+}
+
+pub(super) fn check(
+    timeline: &Timeline<'_>,
+    joined: &Joined<'_>,
+    calls: &[&Invocation],
+    slots: &[Slot],
+    findings: &mut Findings,
+) {
+    let mut points: Vec<Point<'_>> = Vec::with_capacity(calls.len());
+    for (call, slot) in calls.iter().copied().zip(slots) {
+        let Some((_, answer)) = &call.answer else { continue };
+        let judged = answer.judged().map(|judged| judged.time);
+        // The first answer that rests on an expiry stores its time; of the later ones the expiry itself is sure (T2).
+        let stored = if is_effect(call) { judged } else { expiry_told(answer).filter(|_| rests_on_expiry(answer)) };
+        let slot = if is_effect(call) { Slot { high: before(call, slot.low), ..*slot } } else { *slot };
+        points.push(Point { call, slot, judged, stored });
+    }
+    // What nobody was told, and stands in the log all the same.
+    for (place, logged) in timeline.part.log.iter().enumerate() {
+        if let (None, Some(call)) = (joined.acknowledged[place], joined.open[place]) {
+            let slot = Slot { low: timeline.revisions(place).0, high: timeline.before(place) };
+            let time = Some(logged.entry.recorded_at);
+            points.push(Point { call, slot, judged: time, stored: time });
+        }
+    }
+    let mut called: Vec<&Point<'_>> = points.iter().collect();
+    called.sort_unstable_by_key(|point| (point.call.called_at, Reverse(point.slot.high)));
+    let mut returned: Vec<&Point<'_>> = points.iter().filter(|point| point.call.returned_at() < u64::MAX).collect();
+    returned.sort_unstable_by_key(|point| point.call.returned_at());
+    let mut past = returned.into_iter().peekable();
+    let mut furthest: Option<&Point<'_>> = None;
+    let mut latest: Option<&Point<'_>> = None;
+    for point in called {
+        while let Some(other) = past.next_if(|other| other.call.returned_at() < point.call.called_at) {
+            if furthest.is_none_or(|furthest| other.slot.low > furthest.slot.low) {
+                furthest = Some(other);
+            }
+            if other.stored > latest.and_then(|latest| latest.stored) {
+                latest = Some(other);
+            }
+        }
+        if let Some(furthest) = furthest.filter(|furthest| furthest.slot.low > point.slot.high) {
+            let expected = format!(
+                "it stands after what had returned before it was called: revision {} of {}",
+                furthest.slot.low, furthest.call
+            );
+            let seen = format!("it was judged at revision {} at the latest", point.slot.high);
+            findings.add(kind(point), Some(point.call), expected, seen);
+        }
+        if let (Some(latest), Some(judged)) = (latest, point.judged)
+            && let Some(stored) = latest.stored.filter(|stored| *stored > judged)
+        {
+            let expected = format!("its time is not before {}, stored by {}", stored.as_micros(), latest.call);
+            findings.add(Kind::Time, Some(point.call), expected, judged.as_micros().to_string());
+        }
+    }
+}
+
+/// The revision from which a call has written that left behind `revision`.
+fn before(call: &Invocation, revision: u64) -> u64 {
+    let moved = match &call.answer {
+        Some((_, Answer::Appended { entry, .. })) => (entry.last.get() - entry.first.get() + 1).unsigned_abs(),
+        _ => 1,
+    };
+    revision.saturating_sub(moved)
+}
+
+/// An observer that saw the past was answered wrongly; a write there is a wrong order.
+fn kind(point: &Point<'_>) -> Kind {
+    match (&point.call.call, &point.call.answer) {
+        (Call::Fate { .. }, _) => Kind::Fate,
+        (_, Some((_, Answer::Rejected { .. }))) => Kind::WrongRefusal,
+        _ => Kind::Order,
+    }
+}

@@ -1,0 +1,3 @@
+//! The locks of the keeper. The crate `schedules` compiles the same sources with shuttle's in this place.
+
+pub(crate) use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

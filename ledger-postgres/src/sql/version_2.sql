@@ -1,0 +1,12 @@
+-- The layout, version 2: a partition knows the ledger that it is of. The chain has it in each link (I1), and a look-up
+-- of one row in another table costs an append as much as that of its newest entry.
+alter table fenced_ledger.partition add column ledger uuid;
+update fenced_ledger.partition x set ledger = g.id from fenced_ledger.ledger g;
+alter table fenced_ledger.partition alter column ledger set not null;
+
+-- An operator's advance (I4) is a vacancy with a reason too, and found as a tenure is.
+alter table fenced_ledger.partition drop constraint partition_vacancy;
+alter table fenced_ledger.partition add constraint partition_vacancy check (
+    vacancy in ('released', 'ended', 'advanced') and (vacancy <> 'released') = (vacancy_reason is not null));
+drop index fenced_ledger.log_claimed;
+create index log_claimed on fenced_ledger.log ((partition + 0), generation) where kind in ('$claimed', '$advanced');
