@@ -193,7 +193,7 @@ async fn a_lost_reply_is_unknown_and_its_fate_is_told_by_another_process() {
     let of_append = || Trigger::Containing("append".to_owned());
     ledger.append(&lease, &append("warm")).await.expect("appended");
 
-    for fault in [Fault::DropReply, Fault::CutReply(20), Fault::CutReply(300)] {
+    for fault in [Fault::DropReply, Fault::CutReply(20), Fault::CutReply(100)] {
         let sent = append("lost reply");
         let armed = proxy.arm(of_append(), fault.clone());
         unknown(ledger.append(&lease, &sent).await, "a lost reply");
