@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use ledger_core::PartitionId;
 
-use super::record::{FORMAT, Invocation, Line};
+use super::invocation::Invocation;
+use super::record::{FORMAT, Line};
 
 /// What all processes recorded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -50,12 +50,14 @@
 
 mod check;
 mod content;
+mod invocation;
 mod load;
 mod record;
 mod recorder;
 
 pub use check::{Counts, Finding, Findings, Kind, check};
 pub use content::{Content, Logged, Own, PartitionContent, barrier};
+pub use invocation::Invocation;
 pub use load::{History, LoadError};
-pub use record::{Answer, Call, FORMAT, Invocation, Kept, Line, Seen, Tenure, Truth};
+pub use record::{Answer, Call, FORMAT, Kept, Line, Seen, Tenure, Truth};
 pub use recorder::{Recorded, Recorder, now};

@@ -7,7 +7,8 @@ use super::joined::told;
 use super::timeline::{State, Timeline};
 use super::told::{expiry_told, is_effect, kind_of};
 use super::{Findings, Kind, fate};
-use crate::history::record::{Answer, Call, Invocation, Kept, Tenure, Truth};
+use crate::history::invocation::Invocation;
+use crate::history::record::{Answer, Call, Kept, Tenure, Truth};
 
 /// Where in the order of revisions a call can have been judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

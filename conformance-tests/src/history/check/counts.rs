@@ -4,7 +4,8 @@ use super::joined::Joined;
 use super::timeline::{Step, Timeline};
 use super::told::{head_told, is_effect, kind_of};
 use super::{Findings, Kind};
-use crate::history::record::{Call, Invocation};
+use crate::history::invocation::Invocation;
+use crate::history::record::Call;
 
 impl<'a> Timeline<'a> {
     /// Where each entry stands among the renewals, by what the answers tell; and the renewals that were acknowledged, by

@@ -4,7 +4,8 @@ use super::answers::Slot;
 use super::joined::told;
 use super::timeline::Timeline;
 use super::{Findings, Kind};
-use crate::history::record::{Answer, Call, Invocation};
+use crate::history::invocation::Invocation;
+use crate::history::record::{Answer, Call};
 
 pub(super) fn check(timeline: &Timeline<'_>, call: &Invocation, answer: &Answer, findings: &mut Findings) -> Slot {
     let Call::Fate { id, generation, .. } = &call.call else { return Slot::ANY };

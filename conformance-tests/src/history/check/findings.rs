@@ -3,7 +3,7 @@
 use ledger_core::PartitionId;
 use serde::{Deserialize, Serialize};
 
-use crate::history::record::Invocation;
+use crate::history::invocation::Invocation;
 
 /// So many violations are kept with their words; of the others only the number.
 const KEPT: usize = 1_000;

@@ -7,7 +7,8 @@ use ledger_core::{AppendId, Entry, Expected, Generation, Lease, Observation, Pos
 
 use super::{Findings, Kind};
 use crate::history::content::{Logged, Own, PartitionContent};
-use crate::history::record::{Answer, Call, Invocation};
+use crate::history::invocation::Invocation;
+use crate::history::record::{Answer, Call};
 
 /// Who wrote each entry.
 pub(super) struct Joined<'a> {

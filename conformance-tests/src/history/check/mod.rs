@@ -17,8 +17,9 @@ use std::collections::HashMap;
 use ledger_core::{PartitionId, Revision};
 
 use super::content::{Content, Own, PartitionContent};
+use super::invocation::Invocation;
 use super::load::History;
-use super::record::{Answer, Call, Invocation};
+use super::record::{Answer, Call};
 use joined::Joined;
 use timeline::Timeline;
 

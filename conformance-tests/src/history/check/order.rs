@@ -9,7 +9,8 @@ use super::joined::Joined;
 use super::timeline::Timeline;
 use super::told::{expiry_told, is_effect};
 use super::{Findings, Kind};
-use crate::history::record::{Answer, Call, Invocation};
+use crate::history::invocation::Invocation;
+use crate::history::record::{Answer, Call};
 
 /// A call in the order of real time.
 struct Point<'a> {

@@ -13,7 +13,8 @@ use super::joined::{Joined, is_by, told, whose};
 use super::unseen::{expiries_seen, open_renewals};
 use super::{Findings, Kind};
 use crate::history::content::{Own, PartitionContent};
-use crate::history::record::{Call, Invocation};
+use crate::history::invocation::Invocation;
+use crate::history::record::Call;
 
 /// Bounds of a time: both the same, where it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,8 @@
 use ledger_core::{Basis, Generation, Judged, Position, Timestamp};
 
 use super::Kind;
-use crate::history::record::{Answer, Invocation};
+use crate::history::invocation::Invocation;
+use crate::history::record::Answer;
 
 /// The expiry that an answer tells of the state at its revision.
 pub(super) fn expiry_told(answer: &Answer) -> Option<Timestamp> {

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use ledger_core::{AcquisitionId, Generation, Holder, Succession, Timestamp, Ttl};
 
 use super::told::{expiry_told, generation_told, head_told};
-use crate::history::record::{Call, Invocation};
+use crate::history::invocation::Invocation;
+use crate::history::record::Call;
 
 /// Open renewals of one lease.
 #[derive(Default)]

@@ -7,7 +7,8 @@ use super::timeline::{Renewed, Span, Tenure, Timeline};
 use super::unseen::{OpenRenewals, SeenExpiries, longest};
 use super::{Findings, Kind};
 use crate::history::content::{Own, PartitionContent};
-use crate::history::record::{Answer, Call, Invocation};
+use crate::history::invocation::Invocation;
+use crate::history::record::{Answer, Call};
 
 impl<'a> Timeline<'a> {
     /// Goes through entries and renewals in their order and checks that each is legal where it stands.
