@@ -28,8 +28,10 @@ pub const EPISODE: usize = 60;
 pub struct Difference {
     /// The seed of the run.
     pub seed: u64,
-    /// The operations that lead to it, the last being the one whose answers differ.
+    /// The operations that lead to it, the last being the one whose answers differ, if it is not what they leave.
     pub operations: Vec<Operation>,
+    /// Whether every answer was right, and what is left at the end differs: a log, or a record's count.
+    pub is_at_end: bool,
     /// The model's answer.
     pub expected: String,
     /// The ledger's answer.
@@ -38,11 +40,14 @@ pub struct Difference {
 
 impl std::fmt::Display for Difference {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        writeln!(f, "seed {}: the answers to the last of these operations differ", self.seed)?;
+        // The answers first: of a long text, what is kept is the beginning.
+        let what = if self.is_at_end { "what they leave differs" } else { "the answers to the last one differ" };
+        writeln!(f, "seed {}, {} operations: {what}", self.seed, self.operations.len())?;
+        writeln!(f, "expected: {}\n    seen: {}\nthe operations:", self.expected, self.seen)?;
         for operation in &self.operations {
             writeln!(f, "    {operation:?}")?;
         }
-        write!(f, "expected: {}\n    seen: {}", self.expected, self.seen)
+        Ok(())
     }
 }
 
@@ -61,7 +66,7 @@ pub async fn differential(harness: &dyn Harness, seed: u64, operations: usize) -
     if at == all.len() {
         // What differs is what was left at the end; each shorter run would have to wait for its counts again.
         let [expected, seen] = answers;
-        return Err(Difference { seed, operations: all, expected, seen });
+        return Err(Difference { seed, operations: all, is_at_end: true, expected, seen });
     }
     // The episode alone, as far as the difference; if it does not show so, everything up to it.
     let start = at - at % EPISODE;
@@ -73,7 +78,7 @@ pub async fn differential(harness: &dyn Harness, seed: u64, operations: usize) -
         }
         None => {
             let [expected, seen] = answers;
-            return Err(Difference { seed, operations: all[..=at].to_vec(), expected, seen });
+            return Err(Difference { seed, operations: all[..=at].to_vec(), is_at_end: false, expected, seen });
         }
     };
     let mut chunk = shortest.len() / 2;
@@ -94,7 +99,7 @@ pub async fn differential(harness: &dyn Harness, seed: u64, operations: usize) -
         chunk /= 2;
     }
     let [expected, seen] = answers;
-    Err(Difference { seed, operations: shortest, expected, seen })
+    Err(Difference { seed, operations: shortest, is_at_end: false, expected, seen })
 }
 
 /// The first operation whose answers differ, and the two: the model's and the ledger's. Beyond the last operation

@@ -242,10 +242,10 @@ impl World {
                 if expected == seen {
                     break;
                 }
-                if look == 60 {
+                if look == 300 {
                     return Ok([expected, seen]);
                 }
-                // Counts are brought together within a second: a look until they are, for three.
+                // Counts are brought together within a second: a look until they are, for fifteen where a disk is slow.
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }

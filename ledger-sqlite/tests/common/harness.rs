@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use conformance_tests::{
@@ -13,6 +14,10 @@ use ledger_core::{Append, Appended, FencedLedger, Lease, ManualClock, PartitionI
 use ledger_sqlite::SqliteLedger;
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, DropBehavior, Transaction, TransactionBehavior, params};
+
+/// A handle that is dropped has closed its file within this time. It writes its last counts, for a second at most; the
+/// rest is for a slow disk.
+const CLOSED_WITHIN: Duration = Duration::from_secs(20);
 
 #[derive(Clone, Copy)]
 pub(crate) struct SqliteHarness;
@@ -57,9 +62,20 @@ impl Storage for SqliteStorage {
         Some(&self.clock)
     }
 
-    /// The handles are gone; the file stays. Their threads end at the latest when this can take the whole file.
+    /// The handles are gone; the file stays. Their threads end after them: as long as one writes its last counts, a call
+    /// that comes after the restart may have to wait for it, and its refusal go without a record (E2).
     async fn restart(&self) -> Hooked<()> {
-        Ok(())
+        let shell = self.shell()?;
+        shell.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
+        let started = Instant::now();
+        loop {
+            match shell.execute_batch("BEGIN EXCLUSIVE; COMMIT") {
+                Ok(()) => return Ok(()),
+                Err(error) if started.elapsed() > CLOSED_WITHIN => return Err(HookError::Failed(error.into())),
+                // A look every so often: nothing tells when another connection has gone.
+                Err(_) => tokio::time::sleep(Duration::from_millis(1)).await,
+            }
+        }
     }
 
     async fn hold_lock(&self, _partition: &PartitionId) -> Hooked<Box<dyn LockGuard>> {
