@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ledger_core::{
-    AcquisitionId, Claim, Entry, Event, Failure, FailureKind, FencedLedger, FencedLedgerExt, Holder, LedgerError, Note,
-    OwnEvent, PageSize, PartitionId, Reason, Result, Revision, Succession, Ttl, Verification,
+    AcquisitionId, AdvanceRecord, Claim, Entry, Event, Failure, FailureKind, FencedLedger, FencedLedgerExt, Holder,
+    LedgerError, Note, OwnEvent, PageSize, PartitionId, Reason, Result, Revision, Succession, Ttl, Verification,
 };
 use serde::{Deserialize, Serialize};
 
@@ -76,8 +76,8 @@ pub enum Own {
     Released,
     /// `$ended`, with the operator's reason.
     Ended(Note),
-    /// `$advanced`. The checker does not judge a partition that has one.
-    Advanced,
+    /// `$advanced`, with what the operator's step found.
+    Advanced(AdvanceRecord),
 }
 
 impl Content {
@@ -219,7 +219,7 @@ fn logged(events: &[Event]) -> Result<Vec<Logged>, Stop> {
                     Some(OwnEvent::Claimed(succession)) => Some(Own::Claimed(succession)),
                     Some(OwnEvent::Released) => Some(Own::Released),
                     Some(OwnEvent::Ended { reason }) => Some(Own::Ended(reason)),
-                    Some(OwnEvent::Advanced(_)) => Some(Own::Advanced),
+                    Some(OwnEvent::Advanced(record)) => Some(Own::Advanced(record)),
                     _ => None,
                 };
                 log.push(Logged::new(event.entry.clone(), 1, own));

@@ -3,14 +3,16 @@
 use std::sync::Arc;
 
 use ledger_core::{
-    AcquisitionId, Append, AppendId, Basis, Claim, Current, Digest, Entry, Expected, Fate, Generation, Holder, Judged,
-    Lease, LedgerError, Note, Observation, Page, PartitionId, Position, Reason, RecordState, Rejection, Remark,
-    TenureState, Timestamp, Ttl, Vacancy,
+    AcquisitionId, Advance, Append, AppendId, Basis, Claim, Current, Digest, Entry, Expected, Fate, Generation, Holder,
+    Judged, Lease, LedgerError, Mark, Note, Observation, Page, PartitionId, Position, Reason, RecordState, Rejection,
+    Remark, TenureState, Timestamp, Ttl, Vacancy,
 };
 use serde::{Deserialize, Serialize};
 
-/// The version of the format, in the first line of each file. A reader refuses a later one.
-pub const FORMAT: u32 = 1;
+/// The version of the format, in the first line of each file. A reader takes every earlier one, and refuses a later one.
+///
+/// 2 has an operator's advance, and the end of the faults.
+pub const FORMAT: u32 = 2;
 
 /// One line of a history file.
 ///
@@ -60,6 +62,13 @@ pub enum Line {
     StoreCrashed {
         /// When it was back.
         at: u64,
+    },
+    /// From now on nothing disturbs the store or its processes: what is asked is answered within a bound.
+    Healed {
+        /// When.
+        at: u64,
+        /// The bound, in nanoseconds.
+        within: u64,
     },
     /// A remark for people, such as a fault that was injected. Not judged.
     Noted {
@@ -111,6 +120,8 @@ pub enum Call {
         /// The reason given.
         reason: Note,
     },
+    /// [`advance`](ledger_core::FencedLedger::advance).
+    Advance(Advance),
     /// [`observe`](ledger_core::FencedLedger::observe).
     Observe(PartitionId),
     /// [`fate`](ledger_core::FencedLedger::fate).
@@ -156,6 +167,7 @@ impl Call {
         match self {
             Self::Append { lease, .. } | Self::Renew { lease, .. } | Self::Release(lease) => &lease.partition,
             Self::Claim(claim) => &claim.partition,
+            Self::Advance(advance) => &advance.partition,
             Self::EndTenure { partition, .. }
             | Self::Observe(partition)
             | Self::Fate { partition, .. }
@@ -168,7 +180,12 @@ impl Call {
     pub fn may_write(&self) -> bool {
         matches!(
             self,
-            Self::Append { .. } | Self::Claim(_) | Self::Renew { .. } | Self::Release(_) | Self::EndTenure { .. }
+            Self::Append { .. }
+                | Self::Claim(_)
+                | Self::Renew { .. }
+                | Self::Release(_)
+                | Self::EndTenure { .. }
+                | Self::Advance(_)
         )
     }
 }
@@ -187,6 +204,7 @@ impl std::fmt::Display for Call {
                 write!(f, "claim {} by `{}` on `{}`", claim.acquisition, claim.holder, claim.partition)
             }
             Self::EndTenure { partition, .. } => write!(f, "end of the tenure of `{partition}`"),
+            Self::Advance(advance) => write!(f, "advance {} of `{}`", advance.acquisition, advance.partition),
             Self::Observe(partition) => write!(f, "look at `{partition}`"),
             Self::Fate { partition, id, generation } => {
                 write!(f, "fate of {id} under generation {generation} on `{partition}`")
@@ -262,6 +280,15 @@ pub enum Answer {
     AlreadyVacant {
         /// How the tenure had ended.
         vacancy: Vacancy,
+        /// The judgement.
+        judged: Judged,
+    },
+    /// To an advance that was made.
+    Advanced {
+        /// The `$advanced` entry.
+        mark: Mark,
+        /// Whether it had been made before.
+        replayed: bool,
         /// The judgement.
         judged: Judged,
     },
@@ -371,6 +398,7 @@ impl Answer {
             | Self::AlreadyEnded { judged, .. }
             | Self::Ended { judged, .. }
             | Self::AlreadyVacant { judged, .. }
+            | Self::Advanced { judged, .. }
             | Self::Observed { judged, .. }
             | Self::Rejected { judged, .. } => Some(*judged),
             _ => None,

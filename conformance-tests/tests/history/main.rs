@@ -2,6 +2,7 @@
 
 mod generate;
 mod sabotage;
+mod scenes;
 mod search;
 
 #[path = "../broken/bugs.rs"]
@@ -64,7 +65,7 @@ fn the_checker_and_the_slow_search_say_the_same() {
     assert_eq!(stricter, 0, "the checker accuses nobody whom the search acquits");
     assert_eq!(looser, 0, "the checker misses nothing that the search finds");
     // Where a renewal may stand whose answer was lost is not searched for: this is what that costs.
-    assert!(unseen * 1_000 <= histories, "{unseen} of {histories} are missed for an unseen renewal");
+    assert!(unseen * 20_000 <= histories, "{unseen} of {histories} are missed for an unseen renewal");
 }
 
 #[derive(Default)]
@@ -100,7 +101,7 @@ fn compare(seeds: impl Iterator<Item = u64>) -> Compared {
             (false, false) => &mut compared.looser,
         };
         *both += 1;
-        if accused == explained && (accused || !has_unseen) {
+        if accused == explained {
             println!("seed {seed}, {}: accused {accused}, explained {explained}\n{findings}", sabotages[nth].name);
             let mut calls: Vec<_> = generated.history.invocations.iter().collect();
             calls.sort_by_key(|call| call.called_at);

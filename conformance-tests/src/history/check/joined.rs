@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use ledger_core::{AppendId, Entry, Expected, Generation, Lease, Observation, Position};
+use ledger_core::{AcquisitionId, Advance, AppendId, Entry, Expected, Generation, Lease, Observation, Position};
 
 use super::{Findings, Kind};
 use crate::history::content::{Logged, Own, PartitionContent};
@@ -18,6 +18,10 @@ pub(super) struct Joined<'a> {
     pub(super) open: Vec<Option<&'a Invocation>>,
     /// Where in the log an id stands.
     pub(super) ids: HashMap<AppendId, usize>,
+    /// The position of each entry's last event.
+    pub(super) lasts: Vec<u64>,
+    /// Where in the log an operator's advance stands, by its acquisition.
+    advances: HashMap<AcquisitionId, usize>,
 }
 
 impl<'a> Joined<'a> {
@@ -27,6 +31,8 @@ impl<'a> Joined<'a> {
             acknowledged: vec![None; log.len()],
             open: vec![None; log.len()],
             ids: HashMap::with_capacity(log.len()),
+            lasts: log.iter().map(|logged| logged.entry.last.get().unsigned_abs()).collect(),
+            advances: HashMap::new(),
         };
         let mut ends: HashMap<Generation, usize> = HashMap::new();
         for (at, logged) in log.iter().enumerate() {
@@ -36,6 +42,9 @@ impl<'a> Joined<'a> {
                         let seen = format!("positions {} and {}", log[first].entry.first, logged.entry.first);
                         findings.add(Kind::Log, None, format!("the id {id} stands once in the log (A4)"), seen);
                     }
+                }
+                None if matches!(logged.own, Some(Own::Advanced(_))) => {
+                    joined.advances.insert(logged.entry.acquisition, at);
                 }
                 None => {
                     ends.insert(logged.entry.generation, at);
@@ -53,8 +62,13 @@ impl<'a> Joined<'a> {
     }
 
     /// The place of an entry, by the position of its last event.
-    pub(super) fn place(part: &PartitionContent, last: Position) -> Option<usize> {
-        part.log.binary_search_by_key(&last, |logged| logged.entry.last).ok()
+    pub(super) fn place(&self, last: Position) -> Option<usize> {
+        self.lasts.binary_search(&last.get().unsigned_abs()).ok()
+    }
+
+    /// Where in the log the advance of an acquisition stands.
+    pub(super) fn advance(&self, acquisition: AcquisitionId) -> Option<usize> {
+        self.advances.get(&acquisition).copied()
     }
 
     fn acknowledge(
@@ -94,7 +108,7 @@ impl<'a> Joined<'a> {
                 place
             }
             (Call::Claim(claim), Answer::Claimed { lease, head, chain, replayed: false, .. }) => {
-                let place = Self::place(part, *head).filter(|place| {
+                let place = self.place(*head).filter(|place| {
                     let entry = &log[*place].entry;
                     let granted = matches!(&log[*place].own, Some(Own::Claimed(succession))
                         if succession.ttl == lease.ttl && succession.expires_at == lease.expires_at);
@@ -116,7 +130,8 @@ impl<'a> Joined<'a> {
                 place
             }
             (Call::Release(lease), Answer::Released { position, .. }) => {
-                let place = Self::place(part, *position)
+                let place = self
+                    .place(*position)
                     .filter(|place| log[*place].own == Some(Own::Released) && is_by(&log[*place].entry, lease));
                 let Some(place) = place else {
                     return lost(call, &format!("`$released` is in the log at {position}"), None, findings);
@@ -124,12 +139,27 @@ impl<'a> Joined<'a> {
                 place
             }
             (Call::EndTenure { observed, reason, .. }, Answer::Ended { position, .. }) => {
-                let place = Self::place(part, *position).filter(|place| {
+                let place = self.place(*position).filter(|place| {
                     log[*place].own == Some(Own::Ended(reason.clone())) && is_observed(&log[*place].entry, *observed)
                 });
                 let Some(place) = place else {
                     return lost(call, &format!("`$ended` is in the log at {position}"), None, findings);
                 };
+                place
+            }
+            (Call::Advance(advance), Answer::Advanced { mark, replayed, .. }) => {
+                let place = self.place(mark.position).filter(|place| {
+                    let entry = &log[*place].entry;
+                    is_advance(&log[*place], advance)
+                        && (entry.generation, entry.chain) == (mark.generation, mark.chain)
+                });
+                let Some(place) = place else {
+                    let expected = format!("`$advanced` is in the log at {}, of just this step (I4)", mark.position);
+                    return lost(call, &expected, None, findings);
+                };
+                if *replayed {
+                    return;
+                }
                 place
             }
             _ => return,
@@ -161,6 +191,10 @@ impl<'a> Joined<'a> {
             Call::EndTenure { observed, reason, .. } => {
                 let place = observed.generation().and_then(|generation| ends.get(&generation)).copied();
                 place.filter(|place| log[*place].own == Some(Own::Ended(reason.clone())))
+            }
+            Call::Advance(advance) => {
+                let place = self.advances.get(&advance.acquisition).copied();
+                place.filter(|place| is_advance(&log[*place], advance))
             }
             _ => None,
         };
@@ -208,6 +242,11 @@ fn follows(claimed: Option<&Logged>, observed: Observation) -> bool {
         }
         _ => false,
     }
+}
+
+fn is_advance(logged: &Logged, advance: &Advance) -> bool {
+    let is_of = matches!(&logged.own, Some(Own::Advanced(record)) if record.is_of(advance));
+    is_of && logged.entry.holder == advance.operator && logged.entry.acquisition == advance.acquisition
 }
 
 fn is_observed(entry: &Entry, observed: Observation) -> bool {

@@ -22,6 +22,13 @@ struct Point<'a> {
     stored: Option<Timestamp>,
 }
 
+/// The calls whose answers came and settled them, in the order in which they came.
+pub(super) fn by_return<'a>(calls: &[&'a Invocation]) -> Vec<&'a Invocation> {
+    let mut returned: Vec<_> = calls.iter().copied().filter(|call| call.returned_at() < u64::MAX).collect();
+    returned.sort_by_key(|call| call.returned_at());
+    returned
+}
+
 pub(super) fn check(
     timeline: &Timeline<'_>,
     joined: &Joined<'_>,
