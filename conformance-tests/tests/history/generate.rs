@@ -177,7 +177,11 @@ impl World<'_> {
             Some(lease) if self.rng.u8(..6) == 0 => Observation::of(lease),
             _ => observed,
         };
-        let claim = Claim::new(self.partition.clone(), holder, ttl, observed);
+        let mut claim = Claim::new(self.partition.clone(), holder, ttl, observed);
+        // An id that an advance has, which is none of the log's.
+        if let (Some(advance), true) = (self.rng.choice(&self.advances), self.rng.u8(..16) == 0) {
+            claim = claim.with_acquisition(advance.acquisition);
+        }
         self.claims.push(claim.clone());
         Call::Claim(claim)
     }
@@ -187,7 +191,11 @@ impl World<'_> {
             return advance.clone();
         }
         let above = self.rng.bool().then(|| shifted(known, self.rng.i64(0..4)));
-        let advance = Advance::new(self.partition.clone(), operator, above, Note::new("restored").expect("a note"));
+        let mut advance = Advance::new(self.partition.clone(), operator, above, Note::new("restored").expect("a note"));
+        // An id that a claim has, which is refused.
+        if let (Some(claim), true) = (self.rng.choice(&self.claims), self.rng.u8(..8) == 0) {
+            advance = advance.with_acquisition(claim.acquisition);
+        }
         self.advances.push(advance.clone());
         advance
     }

@@ -26,8 +26,9 @@ pub(crate) fn explains(generated: &Generated) -> bool {
     search.go_on(&model, 0)
 }
 
-/// What can differ of a lease where calls and log are the same: renewals, expiry, recorded time, and whether it is vacant.
-type Lease = (u64, Timestamp, Timestamp, bool);
+/// What can differ of a lease where calls and log are the same: renewals, expiry, recorded time, whether it is vacant, and
+/// the head as of its last change, which an advance tells.
+type Lease = (u64, Timestamp, Timestamp, bool, Position);
 
 struct Search<'a> {
     generated: &'a Generated,
@@ -47,7 +48,7 @@ impl Search<'_> {
         let state = model
             .lease
             .as_ref()
-            .map(|lease| (lease.renewals, lease.expires_at, lease.recorded_at, lease.vacancy.is_some()));
+            .map(|lease| (lease.renewals, lease.expires_at, lease.recorded_at, lease.vacancy.is_some(), lease.head));
         if !self.seen.insert((done, model.log.len(), state)) {
             return false;
         }

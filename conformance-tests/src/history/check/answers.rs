@@ -87,7 +87,8 @@ fn complain(
     let moment = timeline.moment(state);
     let (recorded, span) = (moment.recorded, moment.expiry);
     // Where the clock is behind, the time is the recorded one: of a granted call, or of a refusal as expired.
-    let is_recorded = judged.time <= recorded.high || judged.time >= span.low;
+    let is_recorded =
+        judged.time <= recorded.high || (judged.time >= span.low && timeline.may_have_expired_at(state, call));
     if judged.time < recorded.low || (judged.clock_behind && !is_recorded) {
         let expected = format!("judged time is the clock's, or else what was recorded, {recorded} (T2)");
         return Some((expected, format!("{}", judged.time.as_micros())));

@@ -51,6 +51,8 @@ pub(super) struct Moment {
     pub(super) recorded: Span,
     /// How many renewals of the current tenure nobody was told of.
     pub(super) unseen: usize,
+    /// The entry at which the stored lease was changed last (G4), where that is known.
+    pub(super) changed: Option<usize>,
 }
 
 impl Moment {
@@ -58,7 +60,7 @@ impl Moment {
     pub(super) const NONE: Self = {
         let never = Timestamp::from_micros(i64::MIN);
         let span = Span { low: never, high: never };
-        Self { expiry: span, recorded: span, unseen: 0 }
+        Self { expiry: span, recorded: span, unseen: 0, changed: None }
     };
 
     pub(super) fn hull(self, other: Self) -> Self {
@@ -66,6 +68,7 @@ impl Moment {
             expiry: self.expiry.hull(other.expiry),
             recorded: self.recorded.hull(other.recorded),
             unseen: self.unseen.min(other.unseen),
+            changed: self.changed.filter(|_| self.changed == other.changed),
         }
     }
 }
@@ -120,7 +123,10 @@ impl<'a> Grants<'a, '_> {
             if let Some(expected) = self.is_taken(place, before) {
                 problem(Kind::StaleWrite, expected);
             }
-            return Moment { expiry: Span::at(tenure.expires_at), recorded, unseen: 0 };
+            if let Some(expected) = self.is_found_otherwise(place, before) {
+                problem(Kind::Log, expected);
+            }
+            return Moment { expiry: Span::at(tenure.expires_at), recorded, unseen: 0, changed: Some(place) };
         }
         let mut expiry = before.expiry;
         let was_vacant = place.checked_sub(1).is_some_and(|before| self.in_force[before].vacancy.is_some());
@@ -134,7 +140,17 @@ impl<'a> Grants<'a, '_> {
                 expiry.low = expiry.low.max(just_after(entry.recorded_at));
             }
         }
-        Moment { expiry, recorded, unseen: before.unseen }
+        let changed = if logged.own.is_some() { Some(place) } else { before.changed };
+        Moment { expiry, recorded, unseen: before.unseen, changed }
+    }
+
+    /// Why an advance has not found the lease as it was last changed, if so (I4).
+    fn is_found_otherwise(&self, place: usize, before: Moment) -> Option<String> {
+        let Some(Own::Advanced(record)) = &self.part.log[place].own else { return None };
+        let (found, changed) = (record.lease.as_ref()?, &self.part.log[before.changed?].entry);
+        ((found.head, found.chain) != (changed.last, changed.chain)).then(|| {
+            format!("the advance tells what it found (I4): the lease as it was changed last, at {}", changed.last)
+        })
     }
 
     /// Why a claim that rests on an expiry does not, if so.
@@ -189,7 +205,12 @@ impl<'a> Grants<'a, '_> {
             let seen = format!("expiry {}", granted.expires_at.as_micros());
             problem(Kind::WrongAnswer, format!("expiry {right} (R1)"), seen);
         }
-        Moment { expiry: Span::at(granted.expires_at), recorded: Span::at(judged.time), unseen: before.unseen }
+        Moment {
+            expiry: Span::at(granted.expires_at),
+            recorded: Span::at(judged.time),
+            unseen: before.unseen,
+            changed: Some(place),
+        }
     }
 
     /// The moment after a renewal that was granted and whose answer nobody got: it leads from `number` renewals to one
@@ -238,9 +259,9 @@ impl<'a> Grants<'a, '_> {
         let renewed = ttls
             .filter_map(|ttl| told.narrow(before.expiry, at, ttl))
             .reduce(|one, other| (one.0.hull(other.0), one.1.hull(other.1)));
-        let unseen = before.unseen + 1;
+        let (unseen, changed) = (before.unseen + 1, Some(place));
         match renewed {
-            Some((expiry, recorded)) => Moment { expiry, recorded, unseen },
+            Some((expiry, recorded)) => Moment { expiry, recorded, unseen, changed },
             None => {
                 let (expiry, recorded) = told.believed(before.expiry, at);
                 let call = told.expiry.or(told.recorded).map(|(_, call)| call);
@@ -252,7 +273,7 @@ impl<'a> Grants<'a, '_> {
                 );
                 let seen = format!("expiry {expiry}, recorded {recorded}");
                 problems.push(Problem::new(kind, call, expected, seen));
-                Moment { expiry, recorded, unseen }
+                Moment { expiry, recorded, unseen, changed }
             }
         }
     }

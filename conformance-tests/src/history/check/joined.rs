@@ -1,7 +1,7 @@
 //! V2 and V3: who wrote what. Acknowledged writes are in the log as they were acknowledged, and everything in the log was
 //! sent by somebody who was not told otherwise.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use ledger_core::{AcquisitionId, Advance, AppendId, Entry, Expected, Generation, Lease, Observation, Position};
 
@@ -16,6 +16,8 @@ pub(super) struct Joined<'a> {
     pub(super) acknowledged: Vec<Option<&'a Invocation>>,
     /// For each entry of the log: the earliest call that may have written it and was told nothing.
     pub(super) open: Vec<Option<&'a Invocation>>,
+    /// For each entry of the log: how many calls may have written it and were told nothing.
+    candidates: Vec<u32>,
     /// Where in the log an id stands.
     pub(super) ids: HashMap<AppendId, usize>,
     /// The position of each entry's last event.
@@ -30,6 +32,7 @@ impl<'a> Joined<'a> {
         let mut joined = Self {
             acknowledged: vec![None; log.len()],
             open: vec![None; log.len()],
+            candidates: vec![0; log.len()],
             ids: HashMap::with_capacity(log.len()),
             lasts: log.iter().map(|logged| logged.entry.last.get().unsigned_abs()).collect(),
             advances: HashMap::new(),
@@ -44,7 +47,11 @@ impl<'a> Joined<'a> {
                     }
                 }
                 None if matches!(logged.own, Some(Own::Advanced(_))) => {
-                    joined.advances.insert(logged.entry.acquisition, at);
+                    let acquisition = logged.entry.acquisition;
+                    if let Some(first) = joined.advances.insert(acquisition, at) {
+                        let seen = format!("positions {} and {}", log[first].entry.first, logged.entry.first);
+                        findings.add(Kind::Log, None, format!("the advance {acquisition} is made once (I4)"), seen);
+                    }
                 }
                 None => {
                     ends.insert(logged.entry.generation, at);
@@ -64,6 +71,13 @@ impl<'a> Joined<'a> {
     /// The place of an entry, by the position of its last event.
     pub(super) fn place(&self, last: Position) -> Option<usize> {
         self.lasts.binary_search(&last.get().unsigned_abs()).ok()
+    }
+
+    /// The calls that surely wrote an entry, though they were told nothing: nobody else can have.
+    pub(super) fn silent_writers(&self) -> HashSet<(&'a str, u64)> {
+        let places = (0..self.open.len()).filter(|place| self.candidates[*place] == 1);
+        let unclaimed = places.filter(|place| self.acknowledged[*place].is_none());
+        unclaimed.filter_map(|place| self.open[place]).map(|call| (&*call.process, call.number)).collect()
     }
 
     /// Where in the log the advance of an acquisition stands.
@@ -199,6 +213,7 @@ impl<'a> Joined<'a> {
             _ => None,
         };
         if let Some(place) = place {
+            self.candidates[place] += 1;
             let open = &mut self.open[place];
             if open.is_none_or(|other| call.called_at < other.called_at) {
                 *open = Some(call);

@@ -64,6 +64,7 @@ pub(super) fn walk(
         let vacancy = match &logged.own {
             Some(Own::Claimed(succession)) => {
                 check_claim(part, entry, succession, before.map(|before| (before, place)), vacancy.as_ref(), findings);
+                check_unused(joined, entry, before, place, findings);
                 let tenure = Tenure {
                     generation: succession.generation,
                     holder: succession.holder.clone(),
@@ -79,6 +80,7 @@ pub(super) fn walk(
             }
             Some(Own::Advanced(record)) => {
                 check_advance(part, entry, record, before.map(|before| (before, place)), findings);
+                check_unused(joined, entry, None, place, findings);
                 let tenure = Tenure {
                     generation: entry.generation,
                     holder: entry.holder.clone(),
@@ -195,6 +197,16 @@ fn check_claim(
     if !is_free {
         let how = vacancy.map_or_else(|| "nothing ended it".to_owned(), |vacancy| format!("{vacancy:?}"));
         wrong(Kind::StaleWrite, format!("a valid lease is never taken (C3); of the tenure before it: {how}"));
+    }
+}
+
+/// Whether the acquisition of a claim or an advance was free: no id of an earlier entry, nor a claim's that of the tenure
+/// before (J1).
+fn check_unused(joined: &Joined<'_>, entry: &Entry, before: Option<&Tenure>, place: usize, findings: &mut Findings) {
+    let earlier = joined.ids.get(&entry.acquisition.into()).is_some_and(|first| *first < place);
+    if earlier || before.is_some_and(|before| before.acquisition == entry.acquisition) {
+        let expected = "the acquisition of a claim or an advance is free: neither spent nor in force (J1)";
+        findings.add(Kind::Log, joined.acknowledged[place], expected, told(entry));
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use ledger_core::{Generation, PastTenure, Standing, StoredLease, Timestamp};
+use ledger_core::{Generation, Lease, PastTenure, Standing, StoredLease, Timestamp};
 
 use super::answers::rests_on_expiry;
 use super::grant::{Grants, Moment, Span};
@@ -72,31 +72,36 @@ impl<'a> Timeline<'a> {
             reach: Vec::new(),
             expired: HashMap::new(),
         };
+        timeline.go(calls, returned, findings);
         timeline.note_expiries(calls);
-        let Some(total) = timeline.total(calls, findings) else { return timeline };
-        (timeline.tenures, timeline.in_force) = log::walk(part, joined, findings);
-        if timeline.tenures.first().is_none_or(|tenure| tenure.begins > 0) {
+        timeline
+    }
+
+    fn go(&mut self, calls: &[&'a Invocation], returned: &[&'a Invocation], findings: &mut Findings) {
+        let (part, joined) = (self.part, self.joined);
+        let Some(total) = self.total(calls, findings) else { return };
+        (self.tenures, self.in_force) = log::walk(part, joined, findings);
+        if self.tenures.first().is_none_or(|tenure| tenure.begins > 0) {
             if let Some(first) = part.log.first() {
                 findings.add(Kind::Log, None, "the log starts with `$claimed` or `$advanced` (G4)", told(&first.entry));
             }
-            return timeline;
+            return;
         }
-        timeline.path = Path::new(calls, joined, total, findings);
+        self.path = Path::new(calls, joined, total, findings);
         let times = part.log.iter().map(|logged| logged.entry.recorded_at);
         let end = part.tenure.as_ref().map_or(Timestamp::from_micros(i64::MAX), |tenure| tenure.recorded_at);
-        let unseen = Unseen::new(calls, returned, &timeline.path, &timeline.tenures, times, end);
+        let unseen = Unseen::new(calls, returned, &self.path, &self.tenures, times, end);
         let grants = Grants {
             part,
             joined,
-            path: &timeline.path,
-            tenures: &timeline.tenures,
-            in_force: &timeline.in_force,
+            path: &self.path,
+            tenures: &self.tenures,
+            in_force: &self.in_force,
             unseen: &unseen,
         };
-        timeline.walked = walk(&grants, findings);
-        timeline.settle();
-        timeline.check_end(findings);
-        timeline
+        self.walked = walk(&grants, findings);
+        self.settle();
+        self.check_end(findings);
     }
 
     /// How many renewals there were, where that can be.
@@ -123,8 +128,12 @@ impl<'a> Timeline<'a> {
     }
 
     fn note_expiries(&mut self, calls: &[&Invocation]) {
+        let wrote = self.joined.silent_writers();
         for call in calls {
             let Some((generation, surely)) = self.may_record_expiry(call) else { continue };
+            if !surely && wrote.contains(&(&*call.process, call.number)) {
+                continue;
+            }
             let surely_at = if surely { call.returned_at() } else { u64::MAX };
             let expired =
                 self.expired.entry(generation).or_insert(Expired { called_at: u64::MAX, surely_at: u64::MAX });
@@ -140,6 +149,8 @@ impl<'a> Timeline<'a> {
             return None;
         }
         let generation = match &call.call {
+            // Of these each was granted, and so is none of those that were refused.
+            Call::Renew { lease, .. } if !surely && self.are_granted(lease) => return None,
             Call::Append { lease, .. } | Call::Renew { lease, .. } | Call::Release(lease) => lease.generation,
             // A claim that repeats its own acquisition is refused as expired.
             Call::Claim(claim) => {
@@ -151,9 +162,24 @@ impl<'a> Timeline<'a> {
         Some((generation, surely))
     }
 
+    /// Whether each renewal of a lease was granted whose answer nobody got.
+    fn are_granted(&self, lease: &Lease) -> bool {
+        let number = self.tenures.binary_search_by_key(&lease.generation, |tenure| tenure.generation);
+        number.is_ok_and(|number| {
+            self.walked.spent.contains(&number)
+                && self.tenures[number].acquisition == lease.acquisition
+                && self.tenures[number].holder == lease.holder
+        })
+    }
+
     /// Whether the expiry of a generation may have been recorded when a call returned.
     pub(super) fn may_have_expired(&self, generation: Generation, call: &Invocation) -> bool {
         self.expired.get(&generation).is_some_and(|expired| expired.called_at < call.returned_at())
+    }
+
+    /// Whether the expiry of the tenure of a state may have been recorded when a call returned.
+    pub(super) fn may_have_expired_at(&self, state: State, call: &Invocation) -> bool {
+        self.may_have_expired(self.tenures[self.in_force[state.place].tenure].generation, call)
     }
 
     /// Whether the expiry of a generation was surely recorded when a call was made.
@@ -231,7 +257,7 @@ impl<'a> Timeline<'a> {
         match renewed.filter(|_| renewals > self.began[tenure]) {
             Some(renewed) if renewals > self.path.written[place].1 => *renewed,
             Some(renewed) => Moment { recorded, ..*renewed },
-            None => Moment { expiry: Span::at(self.tenures[tenure].expires_at), recorded, unseen: 0 },
+            None => Moment { expiry: Span::at(self.tenures[tenure].expires_at), recorded, unseen: 0, changed: None },
         }
     }
 

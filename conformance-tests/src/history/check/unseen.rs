@@ -36,6 +36,11 @@ pub(super) struct OpenRenewals {
 }
 
 impl OpenRenewals {
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.calls.len()
+    }
+
     /// The TTLs of those that can have been granted from a revision.
     pub(super) fn ttls(&self, revision: u64) -> impl ExactSizeIterator<Item = Ttl> + Clone + '_ {
         let count = self.calls.partition_point(|(least, _)| *least <= revision);

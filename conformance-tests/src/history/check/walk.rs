@@ -5,11 +5,12 @@
 //! and unseen renewals open, every order is [gone through](super::crossing), and those that contradict the evidence are
 //! dropped. Each way is a [`Moment`] of its own, since they may differ in what they leave behind.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::crossing;
 use super::grant::{Grants, Moment, Problem};
 use super::joined::whose;
+use super::unseen::OpenRenewals;
 use super::{Findings, Kind};
 use crate::history::invocation::Invocation;
 use crate::history::record::{Answer, Call};
@@ -26,6 +27,8 @@ pub(super) struct Walked {
     pub(super) crossed: HashMap<(usize, u64), Moment>,
     /// The bounds of each entry that are narrower than its path had them, by its place.
     pub(super) narrowed: Vec<(usize, (u64, u64))>,
+    /// The tenures of which every renewal was granted whose answer nobody got.
+    pub(super) spent: HashSet<usize>,
     /// In the end.
     pub(super) end: Option<Moment>,
 }
@@ -73,14 +76,26 @@ pub(super) fn walk<'a>(grants: &Grants<'a, '_>, findings: &mut Findings) -> Walk
             break;
         }
         if least == most {
+            note_spent(grants, place, &ways, &mut walked);
             place += 1;
             step(&mut ways, |before, problems| grants.write(place, before, problems), findings);
         } else {
             (place, count) = crossing::cross(grants, (place, count), &mut ways, &mut walked, findings);
         }
     }
+    note_spent(grants, place, &ways, &mut walked);
     walked.end = Some(hull(&ways));
     walked
+}
+
+/// Notes what is sure of the renewals of the tenure of an entry, once they are all gone through.
+fn note_spent(grants: &Grants<'_, '_>, place: usize, ways: &[Moment], walked: &mut Walked) {
+    let tenure = grants.in_force[place].tenure;
+    let is_over = grants.in_force.get(place + 1).is_none_or(|next| next.tenure != tenure);
+    let open = grants.unseen.open(tenure).map_or(0, OpenRenewals::len);
+    if is_over && open > 0 && hull(ways).unseen == open {
+        walked.spent.insert(tenure);
+    }
 }
 
 /// Takes every way on by one step. Those that it can not be granted on are dropped; if it can be on none, that is found,
