@@ -10,7 +10,7 @@ use ledger_core::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::record::Tenure;
+use super::facts::Tenure;
 use crate::context;
 use crate::{Stop, Violation};
 
@@ -127,7 +127,8 @@ const GIVE_UP: Duration = Duration::from_secs(60);
 
 /// Takes every partition over, so that nothing of the past can write to it any more: afterwards [`Content::read`].
 ///
-/// To be called when all who wrote are gone or have been given up, on a [recorded](super::Recorded) ledger, so that the
+/// But for an operator's advance, which needs no lease: so none may be under way. To be called when all who wrote are gone
+/// or have been given up, on a [recorded](super::Recorded) ledger, so that the
 /// checker knows whose these claims are. `also` names partitions that may not exist yet: where the answer of a first claim
 /// was lost, it could still come, and is settled by being too late. A partition whose lease does not end within `patience` (its store's clock may
 /// stand behind the recorded time) is freed as an operator does.

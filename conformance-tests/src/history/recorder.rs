@@ -14,7 +14,8 @@ use ledger_core::{
     RecordSlot, Released, Renewal, Result, Ttl,
 };
 
-use super::record::{Answer, Call, FORMAT, Line, Tenure};
+use super::facts::Tenure;
+use super::record::{Answer, Call, FORMAT, Line};
 
 /// Writes the history of one process.
 ///

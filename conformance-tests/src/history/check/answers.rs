@@ -9,8 +9,9 @@ use super::timeline::{State, Timeline};
 use super::told::{expiry_told, is_effect, kind_of};
 use super::{Findings, Kind, fate};
 use crate::history::content::Own;
+use crate::history::facts::{Kept, Tenure, Truth};
 use crate::history::invocation::Invocation;
-use crate::history::record::{Answer, Call, Kept, Tenure, Truth};
+use crate::history::record::{Answer, Call};
 
 /// Where in the order of revisions a call can have been judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

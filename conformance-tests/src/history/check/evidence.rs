@@ -9,9 +9,10 @@ use ledger_core::{
 use super::answers::is_evidence;
 use super::{Findings, Kind};
 use crate::history::content::{Content, PartitionContent};
+use crate::history::facts::Kept;
 use crate::history::invocation::Invocation;
 use crate::history::load::History;
-use crate::history::record::{Answer, Call, Kept};
+use crate::history::record::{Answer, Call};
 
 /// What is counted in one record. Of a partition, and so without its name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
