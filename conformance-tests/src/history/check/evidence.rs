@@ -56,7 +56,10 @@ pub(super) fn check(
         let Some(presented) = presented(&call.call) else { continue };
         match &call.answer {
             Some((_, Answer::Rejected { reason, current, judged, record, .. })) => {
-                if !is_evidence(&call.call, *reason) || !matches!(record, Kept::Stored | Kept::Counted) {
+                if !is_evidence(&call.call, *reason) {
+                    continue;
+                }
+                if !matches!(record, Kept::Stored | Kept::Counted) {
                     // One that says that its record is missing may have got it after all.
                     *open.entry(presented).or_default() += 1;
                     continue;

@@ -70,7 +70,7 @@ fn check_partition(
     let returned = order::by_return(calls);
     let timeline = Timeline::new(part, calls, &returned, &joined, findings);
     let slots: Vec<_> = calls.iter().map(|call| answers::check(&timeline, call, findings)).collect();
-    order::check(&timeline, &joined, calls, &slots, findings);
+    order::check(&timeline, &joined, (calls, &returned), &slots, findings);
     evidence::check(part, calls, history, content, findings);
     progress::check(calls, history.healed, findings);
     belief::check(calls, &mut findings.counts);

@@ -57,7 +57,7 @@ impl<'a> Timeline<'a> {
     pub(super) fn new(
         part: &'a PartitionContent,
         calls: &[&'a Invocation],
-        returned: &[&'a Invocation],
+        returned: &[(u64, usize)],
         joined: &'a Joined<'a>,
         findings: &mut Findings,
     ) -> Self {
@@ -77,7 +77,7 @@ impl<'a> Timeline<'a> {
         timeline
     }
 
-    fn go(&mut self, calls: &[&'a Invocation], returned: &[&'a Invocation], findings: &mut Findings) {
+    fn go(&mut self, calls: &[&'a Invocation], returned: &[(u64, usize)], findings: &mut Findings) {
         let (part, joined) = (self.part, self.joined);
         let Some(total) = self.total(calls, findings) else { return };
         (self.tenures, self.in_force) = log::walk(part, joined, findings);

@@ -52,7 +52,7 @@ impl<'a> Unseen<'a> {
     /// Gathers the evidence; `returned` has the calls in the order in which their answers came.
     pub(super) fn new(
         calls: &[&'a Invocation],
-        returned: &[&'a Invocation],
+        returned: &[(u64, usize)],
         path: &Path<'a>,
         tenures: &[Tenure],
         recorded_times: impl Iterator<Item = Timestamp>,
@@ -99,7 +99,7 @@ impl<'a> Unseen<'a> {
         until.copied().unwrap_or(Timestamp::from_micros(i64::MAX))
     }
 
-    fn gather_open(&mut self, calls: &[&Invocation], returned: &[&Invocation], tenures: &[Tenure]) {
+    fn gather_open(&mut self, calls: &[&Invocation], returned: &[(u64, usize)], tenures: &[Tenure]) {
         let mut open: Vec<(&Invocation, usize, Ttl)> = Vec::new();
         for call in calls.iter().copied().filter(|call| call.is_open()) {
             let Call::Renew { lease, ttl } = &call.call else { continue };
@@ -113,8 +113,8 @@ impl<'a> Unseen<'a> {
         let mut past = returned.iter().peekable();
         let mut furthest = 0;
         for (call, tenure, ttl) in open {
-            while let Some(before) = past.next_if(|before| before.returned_at() < call.called_at) {
-                let judged = before.answer.as_ref().and_then(|(_, answer)| answer.judged());
+            while let Some((_, before)) = past.next_if(|(at, _)| *at < call.called_at) {
+                let judged = calls[*before].answer.as_ref().and_then(|(_, answer)| answer.judged());
                 furthest = furthest.max(judged.map_or(0, |judged| judged.revision.get()));
             }
             self.open.entry(tenure).or_default().calls.push((furthest, ttl));
