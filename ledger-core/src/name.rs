@@ -1,6 +1,10 @@
 //! The rules that all names share: partitions, holders, event kinds.
 
-use crate::Invalid;
+use std::sync::{Arc, OnceLock};
+
+use sha2::{Digest as _, Sha256};
+
+use crate::{Digest, Invalid};
 
 /// The longest name, in bytes of UTF-8: 255.
 pub const MAX_NAME_BYTES: usize = 255;
@@ -24,13 +28,70 @@ pub(crate) fn check_characters(what: &'static str, text: &str) -> Result<(), Inv
     }
 }
 
-/// A validated, cheaply cloned text newtype: `new`, `as_str`, `Display`, and serde through the same check.
+/// A name that enters the chain: every entry has the digests of the same two names, so a name keeps its own (I1).
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Hashed(Arc<Kept>);
+
+struct Kept {
+    text: Box<str>,
+    /// Computed when it is first asked for: most names that are read are not.
+    digest: OnceLock<Digest>,
+}
+
+impl Hashed {
+    pub(crate) fn digest(&self) -> Digest {
+        *self.0.digest.get_or_init(|| Digest::new(Sha256::digest(self.as_bytes()).into()))
+    }
+}
+
+impl From<&str> for Hashed {
+    fn from(text: &str) -> Self {
+        Self(Arc::new(Kept { text: text.into(), digest: OnceLock::new() }))
+    }
+}
+
+impl std::ops::Deref for Hashed {
+    type Target = str;
+    fn deref(&self) -> &str {
+        &self.0.text
+    }
+}
+
+// The text alone is the name, whether its digest is known or not.
+impl PartialEq for Kept {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Kept {}
+
+impl PartialOrd for Kept {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Kept {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.text.cmp(&other.text)
+    }
+}
+
+impl std::hash::Hash for Kept {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.text.hash(state);
+    }
+}
+
+/// A validated, cheaply cloned text newtype over `Arc<str>` or [`Hashed`]: `new`, `as_str`, `Display`, and serde through
+/// the same check.
 macro_rules! text_newtype {
-    ($(#[$doc:meta])* $name:ident, $what:literal, $check:expr) => {
+    ($(#[$doc:meta])* $name:ident($text:ty), $what:literal, $check:expr) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
         #[serde(try_from = "String", into = "String")]
-        pub struct $name(std::sync::Arc<str>);
+        pub struct $name($text);
 
         impl $name {
             #[doc = concat!("Checks `text` and makes a ", $what, " of it.\n\n# Errors\n\n[`Invalid`](crate::Invalid) names the limit and the actual value.")]
