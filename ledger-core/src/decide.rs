@@ -16,7 +16,7 @@ use std::sync::Arc;
 use crate::judge::{self, Request, Verdict, judge};
 use crate::{
     Advance, AdvanceRecord, Advanced, Append, Appended, Claim, Claimed, Current, Digest, Ended, Entry, FoundLease,
-    Generation, Holder, Judged, Lease, LedgerId, Mark, NewEvent, Note, Observation, Operation, OwnEvent, PartitionId,
+    Generation, Judged, Lease, LedgerId, Mark, NewEvent, Note, Observation, Operation, OwnEvent, PartitionId,
     PastTenure, Position, Predecessor, Presented, Reason, Rejection, Released, Renewal, Revision, Standing,
     StoredLease, Succession, Tail, Timestamp, Ttl, Vacancy, chain, claim::Basis,
 };
@@ -77,7 +77,7 @@ impl<'a> Subject<'a> {
     /// The next entry of the log, sealed with its chain value.
     fn seal(
         &self,
-        by: Writer<'_>,
+        by: &StoredLease,
         id: Option<crate::AppendId>,
         count: u32,
         content: Digest,
@@ -91,7 +91,7 @@ impl<'a> Subject<'a> {
     fn seal_after(
         &self,
         (before, chain): (Option<Position>, Digest),
-        (generation, holder, acquisition): Writer<'_>,
+        by: &StoredLease,
         id: Option<crate::AppendId>,
         count: u32,
         content: Digest,
@@ -99,7 +99,8 @@ impl<'a> Subject<'a> {
     ) -> Option<Entry> {
         let first = before.map_or(Some(Position::FIRST), Position::next)?;
         let last = first.checked_add(count - 1)?;
-        let mut entry = Entry::new(id, (first, last), generation, holder.clone(), acquisition, at, content, chain);
+        let mut entry =
+            Entry::new(id, (first, last), by.generation, by.holder.clone(), by.acquisition, at, content, chain);
         entry.chain = chain::next(chain, self.ledger, self.partition, &entry);
         Some(entry)
     }
@@ -113,16 +114,9 @@ impl<'a> Subject<'a> {
         at: Timestamp,
     ) -> Option<Write> {
         let event = event.to_new_event();
-        let entry = self.seal(writer(&lease), id, 1, chain::content(std::slice::from_ref(&event)), at)?;
+        let entry = self.seal(&lease, id, 1, chain::content(std::slice::from_ref(&event)), at)?;
         Some(Write::own(lease, entry, event))
     }
-}
-
-/// Who writes an entry.
-type Writer<'a> = (Generation, &'a Holder, crate::AcquisitionId);
-
-fn writer(lease: &StoredLease) -> Writer<'_> {
-    (lease.generation, &lease.holder, lease.acquisition)
 }
 
 /// An answer, and what is to be written before it is given.
@@ -196,9 +190,8 @@ pub fn append(
     match (verdict, earlier, subject.standing) {
         (Verdict::Replay, Some(earlier), _) => Decision::answer(Appended::new(earlier.clone(), true, judged)),
         (Verdict::Granted, _, Some(standing)) => {
-            // The stored lease has the same names; but those of the lease that is presented know their digests.
-            let by = (lease.generation, &lease.holder, lease.acquisition);
-            let sealed = subject.seal(by, Some(append.id()), append.count(), append.content(), judged.time);
+            let sealed =
+                subject.seal(&standing.lease, Some(append.id()), append.count(), append.content(), judged.time);
             // No position is left above the head: no expectation can be met.
             let Some(entry) = sealed.map(Arc::new) else { return refuse(Reason::PositionConflict) };
             let revision = Revision::new(standing.revision().get() + u64::from(append.count()));
@@ -382,7 +375,7 @@ pub fn advance(
             let event = OwnEvent::Advanced(record).to_new_event();
             let content = chain::content(std::slice::from_ref(&event));
             let before = (tail.last, tip.map_or(lease.chain, |tip| tip.chain));
-            let Some(entry) = subject.seal_after(before, writer(&lease), None, 1, content, at) else {
+            let Some(entry) = subject.seal_after(before, &lease, None, 1, content, at) else {
                 return refuse(Reason::GenerationExhausted);
             };
             let mark = Mark::of(&entry);

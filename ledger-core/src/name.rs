@@ -1,6 +1,6 @@
 //! The rules that all names share: partitions, holders, event kinds.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
@@ -28,25 +28,28 @@ pub(crate) fn check_characters(what: &'static str, text: &str) -> Result<(), Inv
     }
 }
 
-/// A name that enters the chain: every entry has the digests of the same two names, so a name keeps its own (I1).
+/// A name that enters the chain, with its digest: every entry has those of the same two names (I1).
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Hashed(Arc<Kept>);
 
+/// Of two, the texts are compared, for the order of names; the digests follow from them.
+#[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Kept {
     text: Box<str>,
-    /// Computed when it is first asked for: most names that are read are not.
-    digest: OnceLock<Digest>,
+    digest: Digest,
 }
 
 impl Hashed {
     pub(crate) fn digest(&self) -> Digest {
-        *self.0.digest.get_or_init(|| Digest::new(Sha256::digest(self.as_bytes()).into()))
+        self.0.digest
     }
 }
 
 impl From<&str> for Hashed {
     fn from(text: &str) -> Self {
-        Self(Arc::new(Kept { text: text.into(), digest: OnceLock::new() }))
+        // At once, not when it is first asked for: a name is a key in maps, and what changes is none to be.
+        let digest = Digest::new(Sha256::digest(text.as_bytes()).into());
+        Self(Arc::new(Kept { text: text.into(), digest }))
     }
 }
 
@@ -54,33 +57,6 @@ impl std::ops::Deref for Hashed {
     type Target = str;
     fn deref(&self) -> &str {
         &self.0.text
-    }
-}
-
-// The text alone is the name, whether its digest is known or not.
-impl PartialEq for Kept {
-    fn eq(&self, other: &Self) -> bool {
-        self.text == other.text
-    }
-}
-
-impl Eq for Kept {}
-
-impl PartialOrd for Kept {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Kept {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.text.cmp(&other.text)
-    }
-}
-
-impl std::hash::Hash for Kept {
-    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        self.text.hash(state);
     }
 }
 

@@ -13,7 +13,7 @@ name::text_newtype!(
 );
 
 impl PartitionId {
-    /// The SHA-256 of the name, which the chain is made of (I1). Computed once for a value and its clones.
+    /// The SHA-256 of the name, which enters the chain (I1). Computed when the name is made.
     pub fn digest(&self) -> Digest {
         self.0.digest()
     }
