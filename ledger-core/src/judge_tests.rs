@@ -252,6 +252,18 @@ fn a_replay_needs_a_valid_lease_and_ignores_the_expected_position() {
     assert_eq!(judge(Some(&standing), request, &at(EXPIRES_AT)), Verdict::Refused(Reason::Expired));
 }
 
+#[test]
+fn an_expectation_is_the_head_itself() {
+    let standing = standing();
+    let lease = standing.lease.lease(ledger(), &partition());
+    let refused = Verdict::Refused(Reason::PositionConflict);
+    for (expected, verdict) in [(6, refused.clone()), (7, Verdict::Granted), (8, refused)] {
+        let append = some_append().expecting(position(expected));
+        let request = Request::Append { lease: &lease, append: &append, earlier: None };
+        assert_eq!(judge(Some(&standing), request, &at(GRANTED_AT)), verdict, "expecting {expected}");
+    }
+}
+
 /// T3 as one table: at equality the lease has expired, for everybody.
 #[test]
 fn expiry_is_one_boundary_for_all_operations() {
@@ -335,6 +347,8 @@ fn judged_time_never_goes_behind_what_is_recorded() {
     standing.lease.recorded_at = Timestamp::from_micros(EXPIRES_AT);
     let behind = judged(Some(&standing), Timestamp::from_micros(5));
     assert_eq!((behind.time.as_micros(), behind.clock_behind), (EXPIRES_AT, true));
+    let level = judged(Some(&standing), Timestamp::from_micros(EXPIRES_AT));
+    assert_eq!((level.time.as_micros(), level.clock_behind), (EXPIRES_AT, false));
     let ahead = judged(Some(&standing), Timestamp::from_micros(EXPIRES_AT + 1));
     assert_eq!((ahead.time.as_micros(), ahead.clock_behind), (EXPIRES_AT + 1, false));
     assert!(standing.has_visibly_ended(generation(5)), "the recorded time has reached the expiry");
