@@ -385,3 +385,38 @@ fn every_way_in_which_log_and_lease_can_disagree_is_seen() {
     };
     assert!(tip(claimed_later).has_diverged(), "a lease rewound behind its own claim");
 }
+
+/// Where the log falls short of the lease, the lease says where it should end (I2). Else the log does.
+#[test]
+fn what_is_observed_is_the_end_that_should_be_there() {
+    let ends_at = |last: i64, chain: u8| {
+        let mut standing = standing();
+        let tip = standing.tip.as_deref().expect("the standing has a tip").clone();
+        standing.tip = Some(Arc::new(Entry { last: position(last), chain: Digest::new([chain; 32]), ..tip }));
+        let tenure = standing.tenure(ledger(), &partition());
+        (tenure.head.get(), tenure.chain)
+    };
+    assert_eq!(ends_at(6, 6), (7, Digest::new([7; 32])), "a cut tail");
+    assert_eq!(ends_at(7, 9), (7, Digest::new([9; 32])), "edited, as it stands there");
+    assert_eq!(ends_at(8, 8), (8, Digest::new([8; 32])), "an append moves the log on alone");
+}
+
+/// R3: the claim that followed tells how a tenure ended; where only an advance did, the stored lease does.
+#[test]
+fn how_an_earlier_tenure_ended() {
+    let who = || (holder("a"), acquisition(0xa4));
+    let lease = standing().lease;
+    let previous = crate::Predecessor::new(holder("a"), generation(4), acquisition(0xa4), position(6));
+    let given = lease.lease(ledger(), &partition());
+    let next = crate::Succession::new(Some(previous), Basis::Released, &given, Timestamp::from_micros(GRANTED_AT));
+    let told = crate::PastTenure::new(holder("a"), acquisition(0xa4), TenureEnd::from(&next));
+    assert_eq!(crate::PastTenure::before(who(), Some(&next), &lease), Some(told));
+    let vacancy = Vacancy::Advanced { reason: crate::Note::new("restored").expect("a note") };
+    let advanced = StoredLease { vacancy: Some(vacancy.clone()), ..lease.clone() };
+    let told = crate::PastTenure::new(holder("a"), acquisition(0xa4), TenureEnd::new((&vacancy).into()));
+    assert_eq!(crate::PastTenure::before(who(), None, &advanced), Some(told));
+    for vacancy in [None, Some(Vacancy::Released)] {
+        let edited = StoredLease { vacancy, ..lease.clone() };
+        assert_eq!(crate::PastTenure::before(who(), None, &edited), None, "the log was edited");
+    }
+}
