@@ -192,8 +192,8 @@ fn the_time_of_an_expiry_is_stored_once() {
             assert!(store.written.is_empty());
             store.clock = first;
             assert_eq!(call(&mut store, &lease), Some(Reason::Expired));
-            let mut expected = Write::default();
-            expected.lease = Some(StoredLease { recorded_at: Timestamp::from_micros(first), ..store.lease().clone() });
+            let expected =
+                Write::lease(StoredLease { recorded_at: Timestamp::from_micros(first), ..store.lease().clone() });
             assert_eq!((&store.written, store.lease().recorded_at.as_micros()), (&expected, first));
             store.clock = 160;
             assert_eq!(call(&mut store, &lease), Some(Reason::Expired));
