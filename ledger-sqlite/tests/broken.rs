@@ -3,7 +3,7 @@
 //! contain; a family that has nothing to do with it stays green, and the ledger as it is shipped passes both.
 //!
 //! What is shipped has no switch for this. The judgement itself is the core's: what is wrong in it is shown on a reference,
-//! in `conformance-tests/tests/broken`.
+//! in `conformance-tests/tests/broken`. (As this is a test, the unit tests of the sources come along.)
 
 #![allow(
     dead_code,
