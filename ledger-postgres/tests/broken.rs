@@ -72,6 +72,12 @@ const ALL: &[Broken] = &[
         case: "idm02_other_content_is_refused",
         says: "refused as AppendIdReused",
     },
+    Broken {
+        name: "repeats that come together are counted as one",
+        replaced: &[Replaced { function: "refuse", text: "r.count + p_count, last_at", by: "r.count + 1, last_at" }],
+        case: "evd02_repeats_are_counted_in_one_record",
+        says: "the records count 20 refusals",
+    },
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
