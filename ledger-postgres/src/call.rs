@@ -36,13 +36,15 @@ const ANSWER: usize = 25;
 
 pub(crate) const APPEND: Function = Function { name: "append", writes: Some(ANSWER), arguments: 14 };
 /// Without a twin: groups are sent on connections of the library's own alone.
-pub(crate) const APPEND_MANY: Function = Function { name: "append_many", writes: Some(0), arguments: 13 };
+pub(crate) const APPEND_MANY: Function = Function { name: "append_many", writes: Some(0), arguments: 14 };
 pub(crate) const CLAIM: Function = Function { name: "claim", writes: Some(ANSWER), arguments: 8 };
 pub(crate) const RENEW: Function = Function { name: "renew", writes: Some(ANSWER), arguments: 7 };
 pub(crate) const RELEASE: Function = Function { name: "release", writes: Some(ANSWER), arguments: 6 };
 pub(crate) const END_TENURE: Function = Function { name: "end_tenure", writes: Some(ANSWER), arguments: 5 };
 pub(crate) const ADVANCE: Function = Function { name: "advance", writes: Some(ANSWER), arguments: 6 };
 pub(crate) const RECORD_REJECTION: Function = Function { name: "record_rejection", writes: Some(1), arguments: 15 };
+pub(crate) const COUNT_REJECTIONS: Function = Function { name: "count_rejections", writes: Some(1), arguments: 15 };
+pub(crate) const LOOK: Function = Function { name: "look", writes: None, arguments: 2 };
 pub(crate) const OBSERVE: Function = Function { name: "observe", writes: None, arguments: 1 };
 pub(crate) const FATE: Function = Function { name: "fate", writes: None, arguments: 3 };
 pub(crate) const PARTITIONS: Function = Function { name: "partitions", writes: None, arguments: 2 };

@@ -12,6 +12,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use ledger_core::{
     AcquisitionId, Append, Appended, Failure, FailureKind, Generation, Holder, Lease, LedgerError, PartitionId, Result,
@@ -36,6 +37,9 @@ const GROUP_BYTES: usize = 256 * 1024;
 
 /// An append of more bytes than this has its price in its bytes, and goes alone.
 const MEMBER_BYTES: usize = 32 * 1024;
+
+/// Of so many leases it is remembered how far their logs have come; then of none.
+const MAX_NEAR: usize = 4_096;
 
 /// Whose append it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,6 +98,8 @@ struct State {
     lanes: HashMap<Lane, Queue>,
     /// Those with somebody waiting and nobody on its way.
     ready: VecDeque<Lane>,
+    /// The position that the last group of a lease has reached: where the server begins to look for the newest.
+    near: HashMap<AcquisitionId, i64>,
     groups: usize,
     /// Calls that found nothing on its way.
     lone: usize,
@@ -137,8 +143,12 @@ impl Drop for Pass {
 }
 
 /// Appends, together with others where there are any.
-pub(crate) async fn append(shared: &Arc<Shared>, lease: &Lease, append: &Append) -> Result<Appended> {
-    let deadline = shared.runner.deadline();
+pub(crate) async fn append(
+    shared: &Arc<Shared>,
+    lease: &Lease,
+    append: &Append,
+    deadline: Instant,
+) -> Result<Appended> {
     if append.bytes() > MEMBER_BYTES {
         return shared.append_alone(lease, append, deadline).await;
     }
@@ -222,6 +232,13 @@ impl State {
         }
     }
 
+    fn reached(&mut self, acquisition: AcquisitionId, last: i64) {
+        if self.near.len() >= MAX_NEAR {
+            self.near.clear();
+        }
+        self.near.insert(acquisition, last);
+    }
+
     /// Whether another group may go; it is counted then.
     fn starts(&mut self) -> bool {
         let starts = !self.ready.is_empty() && self.groups < GROUPS;
@@ -254,6 +271,7 @@ impl State {
             }
             if taken {
                 queue.busy = true;
+                group.near.push(self.near.get(&lane.acquisition).copied().unwrap_or_default());
                 group.lanes.push(lane);
             } else if queue.waiting.is_empty() {
                 self.lanes.remove(&lane);
@@ -339,7 +357,7 @@ impl Sent {
     async fn run(&mut self) {
         let Some(group) = &self.group else { return };
         let decided = group::send(&self.shared.runner, group).await;
-        let Some(Group { lanes, members }) = self.group.take() else { return };
+        let Some(Group { lanes, members, .. }) = self.group.take() else { return };
         let (mut granted, held) = match decided {
             Ok(decided) => (decided.granted, decided.held),
             Err(error) => {
@@ -363,7 +381,12 @@ impl Sent {
             let mut behind: Vec<(Lane, Member)> = Vec::new();
             for (nth, (slot, member)) in members.into_iter().enumerate() {
                 match granted.get_mut(nth).and_then(Option::take) {
-                    Some(granted) => answers.push((member, Word::Granted(granted))),
+                    Some(granted) => {
+                        if let Some(lane) = &waits[slot] {
+                            state.reached(lane.acquisition, granted.last);
+                        }
+                        answers.push((member, Word::Granted(granted)));
+                    }
                     // The first of a held lane waits at the server, the others for it.
                     None if held.contains(&slot) => match waits[slot].take() {
                         Some(lane) => passes.push((slot, lane, member)),

@@ -13,6 +13,8 @@ use crate::retry::Runner;
 #[derive(Debug, Default)]
 pub(crate) struct Group {
     pub(crate) lanes: Vec<Lane>,
+    /// Of each lane a position that its log has reached, or 0.
+    pub(crate) near: Vec<i64>,
     pub(crate) members: Vec<(usize, Member)>,
 }
 
@@ -56,6 +58,7 @@ fn call<'a>(group: &'a Group, contents: &'a [Digest]) -> Call<'a> {
         texts(|event| event.kind.as_str()),
         texts(|event| event.payload.as_str()),
         texts(|event| event.metadata.as_str()),
+        Value::Bigs(group.near.iter().copied().map(Some).collect()),
     ];
     Call { function: &call::APPEND_MANY, values }
 }

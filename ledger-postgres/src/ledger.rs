@@ -19,6 +19,8 @@ use tracing::instrument::WithSubscriber as _;
 use crate::append;
 use crate::call::{self, Call, Value};
 use crate::coalesce::{self, Coalescer};
+use crate::evidence::Evidence;
+use crate::look::{self, Looks};
 use crate::open::{self, Opened};
 use crate::options::{Options, milliseconds};
 use crate::page::{self, Wanted};
@@ -37,7 +39,7 @@ pub struct PostgresLedger {
 
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) runner: Runner,
+    pub(crate) runner: Arc<Runner>,
     pub(crate) opened: Opened,
     /// The idle-in-transaction time-out of a caller's transaction.
     pub(crate) idle: i32,
@@ -45,6 +47,8 @@ pub(crate) struct Shared {
     /// Whether appends travel together.
     pub(crate) coalesce: bool,
     pub(crate) coalescer: Coalescer,
+    pub(crate) looks: Looks,
+    pub(crate) evidence: Arc<Evidence>,
 }
 
 impl PostgresLedger {
@@ -82,6 +86,14 @@ impl PostgresLedger {
         self.shared.opened.ledger
     }
 
+    /// Writes the counts of refusals that this handle and its clones have in memory (E3), and drops it.
+    ///
+    /// They are written twice a second and when the last clone is dropped; but a runtime that ends then may be faster.
+    /// Where the server can not be reached they are kept for the next time, or lost with the last clone. Cancel safe.
+    pub async fn close(self) {
+        self.shared.evidence.flush(&self.shared.runner).await;
+    }
+
     pub(crate) async fn open_own(options: Options, hosts: Vec<PgConnectOptions>) -> Result<Self> {
         let connections = Connections::own(&options, hosts);
         Self::open(options, connections, true).await
@@ -101,7 +113,16 @@ impl PostgresLedger {
         let idle = milliseconds(options.idle_in_transaction);
         let simple = options.transaction_pooler;
         let coalesce = own && options.coalesces();
-        let shared = Shared { runner, opened, idle, simple, coalesce, coalescer: Coalescer::default() };
+        let shared = Shared {
+            runner: Arc::new(runner),
+            opened,
+            idle,
+            simple,
+            coalesce,
+            coalescer: Coalescer::default(),
+            looks: Looks::default(),
+            evidence: Arc::default(),
+        };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -122,12 +143,34 @@ impl PostgresLedger {
 }
 
 impl Shared {
+    async fn append(self: &Arc<Self>, lease: &Lease, append: &Append) -> Result<Appended> {
+        let deadline = self.runner.deadline();
+        if let Some(refused) = look::refused(self, lease, append, deadline).await {
+            return Err(refused);
+        }
+        let answer = if self.coalesce {
+            coalesce::append(self, lease, append, deadline).await
+        } else {
+            self.append_alone(lease, append, deadline).await
+        };
+        if let Err(LedgerError::Rejected(rejection)) = &answer {
+            self.evidence.learn(rejection);
+        }
+        answer
+    }
+
     /// Appends by the single form: a call of its own.
     pub(crate) async fn append_alone(&self, lease: &Lease, append: &Append, deadline: Instant) -> Result<Appended> {
         let content = append.content();
         let call = append::call(lease, append, content.as_bytes(), None);
         let rows = self.runner.run_by(&call, false, deadline).await?;
         append::appended(&rows, lease, append, unsaid)
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.evidence.close();
     }
 }
 
@@ -344,11 +387,7 @@ impl FencedLedger for PostgresLedger {
             id = %append.id(),
             events = append.events().len()
         );
-        if self.shared.coalesce {
-            coalesce::append(&self.shared, lease, append).instrument(span).await
-        } else {
-            self.shared.append_alone(lease, append, self.shared.runner.deadline()).instrument(span).await
-        }
+        self.shared.append(lease, append).instrument(span).await
     }
 
     async fn fate(&self, partition: &PartitionId, id: AppendId, generation: Generation) -> Result<Fate> {
@@ -414,6 +453,8 @@ impl FencedLedger for PostgresLedger {
             Value::Small(Some(slot)),
             Value::Small(Some(count(limit) + 1)),
         ];
+        // What this handle has counted is read by it.
+        self.shared.evidence.flush(&self.shared.runner).await;
         let span = tracing::debug_span!("fenced_ledger.rejections");
         let call = Call { function: &call::REJECTIONS, values };
         let mut rows = self.shared.runner.run(&call, false).instrument(span).await?;

@@ -45,6 +45,14 @@
 //! The call of a group grants what plainly holds and decides nothing else; a refusal, a replay or a conflict of positions
 //! is answered by the append's own call, which follows. No group waits for a lock.
 //!
+//! # Refused again
+//!
+//! A handle that was told that a tenure has ended looks before it asks for a judgement of another append under it: one
+//! read without a lock and without a write, for all that wait at the same moment (E4). It is judged by what is stored; where that
+//! tenure has not ended, the append is sent as ever. The first refusal of a key is recorded before the answer (E2). Repeats
+//! are counted in memory and written twice a second (E3), when the last clone of the handle is dropped, and by
+//! [`close`](PostgresLedger::close), which a process that is about to end awaits, or it may lose half a second of them.
+//!
 //! # Pages
 //!
 //! A page of events is one statement that needs SELECT alone, read in a task of its own: it ends whether its future is
@@ -62,7 +70,8 @@
 //! Each call is a span at debug level: `fenced_ledger.append`, `.claim`, `.renew`, `.release`, `.end_tenure`, `.advance`, `.observe`,
 //! `.fate`, `.read` (backwards too), `.partitions`, `.rejections`. Fields: `partition` where there is one; `holder` of a
 //! claim; `generation` of a lease; `id` of an append and of `fate`; `events`, their number. Events:
-//! `fenced_ledger.retry` and `fenced_ledger.migrated`. These names are stable. No payload and no metadata is ever told;
+//! `fenced_ledger.retry`, `fenced_ledger.migrated`, and `fenced_ledger.counts_in_doubt` where the answer to a write of counts
+//! was lost. These names are stable. No payload and no metadata is ever told;
 //! on a pool that is given behind a pooler, that is up to the pool's owner, as sqlx logs statements.
 //!
 //! # In production
@@ -87,9 +96,11 @@ mod call;
 mod caller;
 mod classify;
 mod coalesce;
+mod evidence;
 mod group;
 mod hosts;
 mod ledger;
+mod look;
 mod open;
 mod options;
 mod page;

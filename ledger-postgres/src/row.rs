@@ -9,7 +9,7 @@ use std::sync::Arc;
 use ledger_core::{
     AcquisitionId, AppendId, Current, Digest, Entry, Generation, Holder, Json, Judged, Lease, LedgerError, LedgerId,
     Note, Operation, PartitionId, Position, Reason, RecordSlot, RecordState, Refused, RejectionRecord, Remark,
-    Revision, TenureState, Timestamp, Ttl, Vacancy,
+    Revision, StoredLease, TenureState, Timestamp, Ttl, Vacancy,
 };
 use sqlx::postgres::{PgRow, PgValueFormat};
 use sqlx::{Row, ValueRef};
@@ -164,7 +164,27 @@ impl<'a> Fields<'a> {
         self.entry_before(known)?.map(|partial| partial.ending(last)).transpose()
     }
 
-    /// The same, where the last position comes later. A holder that is the one before is not made anew.
+    /// The same, where the last position comes just after it.
+    pub(crate) fn entry_and_last(&mut self) -> Field<Option<Arc<Entry>>> {
+        let partial = self.entry_before(&mut None)?;
+        match (partial, self.optional_position()?) {
+            (Some(partial), Some(last)) => partial.ending(last).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// The row of a partition, without its name.
+    pub(crate) fn stored_lease(&mut self) -> Field<StoredLease> {
+        let tenure = (self.generation()?, self.holder()?, self.uuid()?);
+        let ttl = checked("a TTL", Ttl::from_micros(self.integer()?))?;
+        let (expires_at, vacancy) = (self.time()?, self.vacancy()?);
+        let renewals = checked("a number of renewals", u64::try_from(self.integer()?))?;
+        let recorded_at = self.time()?;
+        let head = (self.position()?, self.digest()?);
+        Ok(StoredLease::new(tenure, (ttl, expires_at), vacancy, renewals, recorded_at, head))
+    }
+
+    /// The same as [`entry`](Self::entry), where the last position comes later. A holder that is the one before is not made anew.
     fn entry_before(&mut self, known: &mut Option<Holder>) -> Field<Option<Partial>> {
         let id = self.optional_uuid()?;
         let Some(first) = self.optional_position()? else {
@@ -324,12 +344,7 @@ pub(crate) fn answer(row: &PgRow) -> Field<Answer> {
     let revision = checked("a revision", u64::try_from(fields.optional_integer()?.unwrap_or_default()))?;
     let behind = fields.value()?.is_some_and(|(bytes, _)| matches!(bytes, [1] | b"t"));
     let judged = Judged::new(Timestamp::from_micros(time), Revision::new(revision), behind);
-    let partial = fields.entry_before(&mut None)?;
-    let last = fields.optional_position()?;
-    let entry = match (partial, last) {
-        (Some(partial), Some(last)) => Some(partial.ending(last)?),
-        _ => None,
-    };
+    let entry = fields.entry_and_last()?;
     let record = match fields.optional_text()? {
         None => None,
         Some("Stored") => Some(RecordState::Stored),

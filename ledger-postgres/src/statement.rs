@@ -6,10 +6,13 @@ pub(crate) const VERSIONS: &[&[&str]] =
     &[&[include_str!("sql/tables.sql"), include_str!("sql/answer.sql"), CLOCK], &[include_str!("sql/version_2.sql")]];
 
 /// The functions and procedures of the newest version, in their order. They replace those of an older one, which keeps
-/// what was granted on them.
+/// what was granted on them; what is new, or has other arguments, has to be granted.
 pub(crate) const ROUTINES: &[&str] = &[
     include_str!("sql/later.sql"),
     include_str!("sql/chain_start.sql"),
+    include_str!("sql/chain_partition.sql"),
+    include_str!("sql/chain_tenure.sql"),
+    include_str!("sql/chain_link.sql"),
     include_str!("sql/chain_next.sql"),
     include_str!("sql/chain_content.sql"),
     include_str!("sql/visibly_ended.sql"),
@@ -18,18 +21,20 @@ pub(crate) const ROUTINES: &[&str] = &[
     include_str!("sql/assert_fresh.sql"),
     include_str!("sql/bound_idle.sql"),
     include_str!("sql/lone.sql"),
+    include_str!("sql/rejection_key.sql"),
     include_str!("sql/refuse.sql"),
     include_str!("sql/append.sql"),
     include_str!("sql/append_many.sql"),
+    include_str!("sql/look.sql"),
     include_str!("sql/claim.sql"),
     include_str!("sql/renew.sql"),
     include_str!("sql/release.sql"),
     include_str!("sql/end_tenure.sql"),
     include_str!("sql/advance.sql"),
     include_str!("sql/record_rejection.sql"),
+    include_str!("sql/count_rejections.sql"),
     include_str!("sql/observe.sql"),
     include_str!("sql/fate.sql"),
-    include_str!("sql/read.sql"),
     include_str!("sql/partitions.sql"),
     include_str!("sql/rejections.sql"),
     include_str!("sql/append_and_commit.sql"),
@@ -39,6 +44,7 @@ pub(crate) const ROUTINES: &[&str] = &[
     include_str!("sql/end_tenure_and_commit.sql"),
     include_str!("sql/advance_and_commit.sql"),
     include_str!("sql/record_rejection_and_commit.sql"),
+    include_str!("sql/count_rejections_and_commit.sql"),
     include_str!("sql/close.sql"),
 ];
 

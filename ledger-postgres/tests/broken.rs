@@ -143,6 +143,13 @@ const ALL: &[Broken] = &[
         says: "refused as AppendIdReused",
         green: "partitions",
     },
+    Broken {
+        name: "repeats that come together are counted as one",
+        replaced: &[Replaced { function: "refuse", text: "r.count + p_count, last_at", by: "r.count + 1, last_at" }],
+        case: "evd02_repeats_are_counted_in_one_record",
+        says: "the records count 20 refusals",
+        green: "partitions",
+    },
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -398,3 +398,29 @@ async fn many_writers_of_few_partitions_each_get_their_own_answer() {
     assert_eq!(events, 5 + 32 * u64::try_from(per_writer).expect("small"));
     place.drop().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_log_that_went_back_is_no_trouble_to_a_group() {
+    let place = Place::new(Wanted::OLDEST).await;
+    let ledger = place.open().await;
+    let leases =
+        [claim(&ledger, "p", "a", seconds(600)).await.lease, claim(&ledger, "q", "a", seconds(600)).await.lease];
+    let all = async || {
+        let each = (0..32).map(|nth| {
+            let (ledger, lease) = (ledger.clone(), leases[nth % 2].clone());
+            async move { ledger.append(&lease, &append("x")).await }
+        });
+        futures_util::future::join_all(each).await
+    };
+    assert!(all().await.iter().all(Result::is_ok));
+    // Where the handle knows the log to have come is more than there is.
+    place.run("delete from fenced_ledger.log where position > 3").await;
+    assert!(all().await.iter().all(Result::is_ok), "each is judged by what is stored");
+    let heads: Vec<i64> = place
+        .value(
+            "select array_agg(m order by m) from (select max(position) m from fenced_ledger.log group by partition) x",
+        )
+        .await;
+    assert_eq!(heads, [19, 19]);
+    place.drop().await;
+}

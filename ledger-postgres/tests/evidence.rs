@@ -1,5 +1,6 @@
 //! Goal: evidence is bounded and its counts are exact whoever brings it at once (E3); its first record is durable before
-//! the answer (E2); repeats are not flushed, and never loosen a caller's transaction; a remark is kept as it is (E1).
+//! the answer (E2); repeats are not flushed, and never loosen a caller's transaction; a remark is kept as it is (E1). Who
+//! was told that its tenure has ended is refused without a lock and without a write (E4), and by what is stored.
 
 mod common;
 
@@ -185,5 +186,93 @@ async fn a_remark_comes_back_byte_for_byte_by_every_way_in() {
             assert_eq!(seen, expected, "{wanted}, {door:?}");
             place.drop().await;
         }
+    }
+}
+
+/// How many refusals the records count, as another session sees it, once they are as many.
+async fn counted(place: &Place, expected: i64) {
+    let start = std::time::Instant::now();
+    loop {
+        let count: i64 = place.value("select coalesce(sum(count), 0)::bigint from fenced_ledger.rejection").await;
+        assert!(count <= expected, "{count} refusals are counted and {expected} came");
+        if count == expected {
+            return;
+        }
+        assert!(start.elapsed() < Duration::from_secs(30), "{count} refusals of {expected} are counted");
+        tokio::time::sleep(Duration::from_millis(20)).await; // Until the counts have come, whenever that is.
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_repeat_waits_for_nobody_and_its_count_comes_later() {
+    for wanted in Wanted::BOTH {
+        for door in [Door::Own, Door::Pool, Door::Simple] {
+            let place = Place::new(wanted).await;
+            let ledger = open(&place, door).await;
+            let lease = claim(&ledger, "p", "a", seconds(600)).await.lease;
+            ledger.release(&lease).await.expect("released");
+            assert_eq!(record(ledger.append(&lease, &append("x")).await), RecordState::Stored);
+            // Who would write the record, or take the partition's lock, waits here.
+            let mut session = place.shell().await;
+            let hold = "begin; select 1 from fenced_ledger.rejection for update; select 1 from fenced_ledger.partition for update";
+            session.execute(sqlx::raw_sql(place.sql(hold))).await.expect("held");
+            for _ in 0..20 {
+                assert_eq!(record(ledger.append(&lease, &append("x")).await), RecordState::Counted);
+            }
+            let before: i64 = place.value("select sum(count)::bigint from fenced_ledger.rejection").await;
+            assert_eq!(before, 1, "{wanted}, {door:?}: nothing of a repeat was written");
+            session.execute("rollback").await.expect("let go");
+            // Many at the same moment, two keys among them: the new one is recorded by the server before the answer.
+            let both = (0..40).map(|nth| {
+                let (ledger, mut by) = (ledger.clone(), lease.clone());
+                by.holder = if nth % 2 == 0 { holder("a") } else { holder("z") };
+                async move { record(ledger.append(&by, &append("x")).await) }
+            });
+            let states = futures_util::future::join_all(both).await;
+            let stored = states.iter().filter(|state| **state == RecordState::Stored).count();
+            assert_eq!((stored, states.len()), (1, 40), "{wanted}, {door:?}");
+            // The last handle is gone: what it counted is written.
+            drop(ledger);
+            counted(&place, 61).await;
+            let latest: bool = place
+                .value("select bool_and(last_at >= first_at and append_id is not null) from fenced_ledger.rejection")
+                .await;
+            assert!(latest);
+            place.drop().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_repeat_tells_what_is_stored_now() {
+    for wanted in Wanted::BOTH {
+        let place = Place::new(wanted).await;
+        let ledger = place.open().await;
+        let lease = claim(&ledger, "p", "a", seconds(600)).await.lease;
+        let landed = append("landed");
+        let entry = ledger.append(&lease, &landed).await.expect("appended").entry;
+        place.run("create table fenced_ledger.saved as select * from fenced_ledger.partition").await;
+        ledger.release(&lease).await.expect("released");
+        record(ledger.append(&lease, &append("x")).await);
+        // J3: the entry of an earlier try; and who holds the partition by now.
+        let successor = claim(&ledger, "p", "b", seconds(600)).await.lease;
+        record(ledger.append(&lease, &append("x")).await);
+        let again = ledger.append(&lease, &landed).await.expect_err("stale");
+        let told = again.rejection().expect("a refusal");
+        assert_eq!((told.reason, &told.record), (ledger_core::Reason::StaleGeneration, &RecordState::Counted));
+        assert_eq!(told.earlier.as_deref(), Some(&*entry));
+        let current = told.current.as_ref().expect("what is true");
+        assert_eq!((&current.holder, current.acquisition), (&successor.holder, successor.acquisition));
+        let state = ledger.observe(&lease.partition).await.expect("observed");
+        assert_eq!(told.judged.revision, state.judged.revision);
+        // The store went back in time: what this handle was told is no reason to refuse what is valid.
+        place
+            .run(
+                "delete from fenced_ledger.partition; delete from fenced_ledger.log where position > 2;
+                 insert into fenced_ledger.partition overriding system value select * from fenced_ledger.saved",
+            )
+            .await;
+        ledger.append(&lease, &append("valid again")).await.expect("judged by what is stored");
+        place.drop().await;
     }
 }

@@ -62,7 +62,8 @@ impl World {
         sqlx::query(sql).bind(to).execute(&mut self.shell).await.expect("stepped");
     }
 
-    /// What `append_many` grants, by the place of the append in the call.
+    /// What `append_many` grants, by the place of the append in the call. Told how far the logs have come or not, it does
+    /// the same.
     async fn group(&mut self, calls: &[(Lease, Append)]) -> BTreeMap<usize, Granted> {
         let mut lanes: Vec<&Lease> = Vec::new();
         let slots: Vec<i32> = calls
@@ -84,7 +85,9 @@ impl World {
         };
         let sql =
             "select * from fenced_ledger.append_many($1, $2, $3::text[]::uuid[], $4, $5, $6::text[]::uuid[], $7, $8,
-             $9, $10, $11, $12, null)";
+             $9, $10, $11, $12, (select array_agg(case when random() < 0.5 then 0 else coalesce((
+                 select max(l.position) from fenced_ledger.log l join fenced_ledger.partition p on p.id = l.partition
+                 where p.name = u.name), 0) end order by u.nth) from unnest($1) with ordinality u (name, nth)), null)";
         let texts = |of: fn(&ledger_core::NewEvent) -> &str| events().map(of).collect::<Vec<_>>();
         let row = sqlx::query(self.place.sql(sql))
             .bind(lanes.iter().map(|lease| lease.partition.as_str()).collect::<Vec<_>>())
@@ -120,6 +123,8 @@ impl World {
 
     /// All that is stored, as text.
     async fn stored(&mut self) -> Vec<String> {
+        // What the handle has counted of repeats is written before they are read.
+        self.ledger.rejections(None, None, Default::default()).await.expect("read");
         let mut all = Vec::new();
         for table in ["partition", "log", "rejection", "evidence_budget"] {
             let sql = format!("select to_jsonb(t)::text from fenced_ledger.{table} t order by 1");

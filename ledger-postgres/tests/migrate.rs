@@ -153,9 +153,9 @@ async fn a_store_of_version_1_is_brought_to_the_newest() {
              select * from {0}.claim('p', '01920000-0000-7000-8000-000000000003', 'b', 86400000000, 1,
                  '01920000-0000-7000-8000-000000000001', true, null);
              select * from {0}.renew('p', 1, '01920000-0000-7000-8000-000000000001', 'a', null, true, null);
-             create role {0}_writer; {1}",
+             create role {0}_writer; grant usage on schema {0} to {0}_writer; grant select on all tables in schema {0} to {0}_writer;
+             grant execute on function {0}.append, {0}.append_many, {0}.read, {0}.claim to {0}_writer",
             old.name(),
-            old.grants(&format!("{}_writer", old.name())),
         );
         shell.execute(sqlx::raw_sql(sqlx::AssertSqlSafe(written))).await.expect("written");
         let stored =
@@ -178,6 +178,11 @@ async fn a_store_of_version_1_is_brought_to_the_newest() {
         };
         assert_eq!(without(upgraded), without(described(&server.url(), &new).await), "{wanted}: as a fresh one");
 
+        // What is new, or has other arguments, is granted anew.
+        shell
+            .execute(sqlx::raw_sql(sqlx::AssertSqlSafe(old.grants(&format!("{}_writer", old.name())))))
+            .await
+            .expect("granted");
         let ledger = Options::new().schema(old.clone()).connect(&server.url()).await.expect("opened");
         let tenure = ledger.observe(&common::partition("p")).await.expect("observed").tenure.expect("claimed");
         ledger.append(&tenure.lease, &append("goes on")).await.expect("appended");

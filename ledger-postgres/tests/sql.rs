@@ -121,7 +121,8 @@ async fn each_function_is_on_each_major_and_answers_the_columns_that_are_read() 
 #[tokio::test]
 async fn a_procedure_has_the_arguments_of_its_function_and_the_columns_of_its_answer() {
     let place = Place::new(Wanted::OLDEST).await;
-    for name in ["append", "claim", "renew", "release", "end_tenure", "advance", "record_rejection"] {
+    for name in ["append", "claim", "renew", "release", "end_tenure", "advance", "record_rejection", "count_rejections"]
+    {
         let arguments = |name: String| {
             let place = &place;
             async move {
@@ -136,6 +137,8 @@ async fn a_procedure_has_the_arguments_of_its_function_and_the_columns_of_its_an
         let procedure = arguments(format!("{name}_and_commit")).await;
         let outs: Vec<String> = if name == "record_rejection" {
             vec!["OUT record text".to_owned()]
+        } else if name == "count_rejections" {
+            vec!["OUT counted bigint".to_owned()]
         } else {
             answer().iter().map(|(name, kind)| format!("OUT {name} {kind}")).collect()
         };

@@ -1,5 +1,6 @@
 //! What stands beside an append: stale writers, an old snapshot, a large log, many partitions, standbys.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -71,26 +72,28 @@ async fn stale(server: &Server, plan: &Plan) -> Result<Report> {
     owner.release(&ended).await?;
     let lease = fenced::claim(&owner, &partition, "owner").await?;
     let mut rows = [Row::new(ALONE, None), Row::new("beside 1,000 stale appends a second", Some(ALONE))];
-    let refused = AtomicU64::new(0);
+    let refused = Arc::new(AtomicU64::new(0));
     for round in 0..=plan.rounds {
         let alone = rate(&owner, &lease, plan.time).await?;
-        let stop = AtomicBool::new(false);
+        let stop = Arc::new(AtomicBool::new(false));
         let (before, start) = (refused.load(Ordering::Relaxed), Instant::now());
-        let zombie = async {
-            let mut ticks = tokio::time::interval(Duration::from_millis(8));
-            while !stop.load(Ordering::Relaxed) {
-                ticks.tick().await;
-                let each = (0..A_SECOND * 8 / 1_000).map(async |_| refuse(&zombies, &ended, &refused).await);
-                futures_util::future::try_join_all(each).await?;
+        // A task of its own: who is fenced off is no part of the holder.
+        let zombie = tokio::spawn({
+            let (zombies, ended, refused, stop) = (zombies.clone(), ended.clone(), refused.clone(), stop.clone());
+            async move {
+                let mut ticks = tokio::time::interval(Duration::from_millis(8));
+                while !stop.load(Ordering::Relaxed) {
+                    ticks.tick().await;
+                    let each = (0..A_SECOND * 8 / 1_000).map(|_| refuse(&zombies, &ended, &refused));
+                    futures_util::future::try_join_all(each).await?;
+                }
+                Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
             }
-            Ok(())
-        };
-        let beside = async {
-            let rate = rate(&owner, &lease, plan.time).await;
-            stop.store(true, Ordering::Relaxed);
-            rate
-        };
-        let (beside, ()) = tokio::try_join!(beside, zombie)?;
+        });
+        let beside = rate(&owner, &lease, plan.time).await;
+        stop.store(true, Ordering::Relaxed);
+        zombie.await??;
+        let beside = beside?;
         let came = (refused.load(Ordering::Relaxed) - before) as f64 / start.elapsed().as_secs_f64();
         if came < 0.8 * A_SECOND as f64 {
             eprintln!("only {came:.0} stale appends a second came: the machine is too busy for this figure");

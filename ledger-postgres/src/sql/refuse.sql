@@ -1,4 +1,4 @@
--- E1 to E3: keeps the record of a refusal, and says Stored for the first of its key or else Counted.
+-- E1 to E3: keeps the record of a refusal, or of so many alike, and says Stored for the first of its key or else Counted.
 --
 -- Locks are taken in one order: partition (where the refusal was judged under it), budget, record. The budget's row is
 -- locked before it is advanced, and the key looked for again in a fresh snapshot, so that two sessions that bring one
@@ -6,21 +6,19 @@
 create function fenced_ledger.refuse(
     p_scope bigint, p_name text, p_generation bigint, p_operation text, p_reason text, p_holder text, p_presented bigint,
     p_remark text, p_acquisition uuid, p_append uuid, p_current_holder text, p_current_acquisition uuid,
-    p_current_expires_at bigint, p_revision bigint, p_at bigint, p_lazy boolean
+    p_current_expires_at bigint, p_revision bigint, p_at bigint, p_lazy boolean, p_count bigint default 1
 ) returns text language plpgsql as
 $$
 #variable_conflict error
 declare
-    -- Neither a name nor a remark has a control character, so a line feed separates. What is NULL is left out: whether
-    -- there is a name depends on the scope alone, so one part more is a remark.
-    k bytea := substr(sha256(convert_to(concat_ws(E'\n', p_operation, p_reason, p_presented, p_holder,
-        case when p_scope = 0 then p_name end, p_remark), 'UTF8')), 1, 16);
+    k bytea := fenced_ledger.rejection_key(p_operation, p_reason, p_presented, p_holder,
+        case when p_scope = 0 then p_name end, p_remark);
     taken integer;
     again boolean := false;
 begin
     loop
         update fenced_ledger.rejection r
-            set count = r.count + 1, last_at = greatest(r.last_at, p_at), acquisition = p_acquisition,
+            set count = r.count + p_count, last_at = greatest(r.last_at, p_at), acquisition = p_acquisition,
                 append_id = p_append, current_holder = p_current_holder, current_acquisition = p_current_acquisition,
                 current_expires_at = p_current_expires_at, revision = p_revision
             where r.scope = p_scope and r.generation = p_generation and r.key = k;
@@ -33,7 +31,7 @@ begin
                 where b.scope = p_scope and b.generation = p_generation;
         end if;
         if taken >= 257 then
-            update fenced_ledger.rejection r set count = r.count + 1, last_at = greatest(r.last_at, p_at)
+            update fenced_ledger.rejection r set count = r.count + p_count, last_at = greatest(r.last_at, p_at)
                 where r.scope = p_scope and r.generation = p_generation and r.slot = 257;
             if p_lazy then perform set_config('synchronous_commit', 'off', true); end if;
             return 'Counted';
@@ -49,13 +47,13 @@ begin
         insert into fenced_ledger.rejection (scope, generation, presented, count, first_at, last_at, revision,
                 current_expires_at, slot, acquisition, append_id, current_acquisition, key, name, operation, reason,
                 holder, current_holder, remark)
-            values (p_scope, p_generation, p_presented, 1, p_at, p_at, p_revision,
+            values (p_scope, p_generation, p_presented, p_count, p_at, p_at, p_revision,
                 p_current_expires_at, taken + 1, p_acquisition, p_append, p_current_acquisition, k,
                 case when p_scope = 0 then p_name end, p_operation, p_reason, p_holder, p_current_holder, p_remark);
         return 'Stored';
     end if;
     insert into fenced_ledger.rejection (scope, generation, count, first_at, last_at, slot, key)
-        values (p_scope, p_generation, 1, p_at, p_at, 257, '');
+        values (p_scope, p_generation, p_count, p_at, p_at, 257, '');
     return 'Counted';
 end
 $$;

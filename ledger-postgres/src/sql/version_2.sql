@@ -10,3 +10,10 @@ alter table fenced_ledger.partition add constraint partition_vacancy check (
     vacancy in ('released', 'ended', 'advanced') and (vacancy <> 'released') = (vacancy_reason is not null));
 drop index fenced_ledger.log_claimed;
 create index log_claimed on fenced_ledger.log ((partition + 0), generation) where kind in ('$claimed', '$advanced');
+
+-- What nothing calls any more: pages are plain statements, and the other two have an argument more.
+drop function if exists fenced_ledger.read(text, bigint, integer, boolean, bigint);
+drop function if exists fenced_ledger.refuse(
+    bigint, text, bigint, text, text, text, bigint, text, uuid, uuid, text, uuid, bigint, bigint, bigint, boolean);
+drop function if exists fenced_ledger.append_many(
+    text[], bigint[], uuid[], text[], integer[], uuid[], bigint[], bytea[], integer[], text[], text[], text[], integer);
