@@ -95,6 +95,7 @@ mod page;
 mod reader;
 mod records;
 mod row;
+mod rows;
 mod schema;
 mod shared;
 mod statement;
