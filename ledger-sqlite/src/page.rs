@@ -177,18 +177,32 @@ struct Raw<'a> {
     texts: Texts<'a>,
 }
 
-/// Reads a row; `None` where the page has no room for it (D5).
+/// Reads a row; `None` where the page has no room for it (D5). Part of the loop over the rows, like what it calls: so what
+/// is read goes to its place at once.
 #[inline(always)]
 fn read<'a>(row: &'a Row<'_>, partition: &PartitionId, room: &mut Room) -> Result<Option<Raw<'a>>, LedgerError> {
     let mut fields = Fields::of(row);
-    let position = fields.position().map_err(|bad| bad.at(Some(partition), None))?;
-    let mut read = || {
+    let position = match fields.position() {
+        Ok(position) => position,
+        Err(bad) => return Err(bad.at(Some(partition), None)),
+    };
+    match Raw::read(fields, position, room) {
+        Ok(raw) => Ok(raw),
+        Err(bad) => Err(bad.at(Some(partition), Some(position))),
+    }
+}
+
+impl<'a> Raw<'a> {
+    #[inline(always)]
+    fn read(mut fields: Fields<'a>, position: Position, room: &mut Room) -> Result<Option<Self>, Unreadable> {
         let ends = fields.facts(position)?;
         let texts = (fields.unchecked_text()?, fields.unchecked_text()?, fields.text()?);
-        let has_room = room.take(texts.0.len() + texts.1.len() + texts.2.len());
-        Ok(has_room.then_some(Raw { position, ends, texts }))
-    };
-    read().map_err(|bad: Unreadable| bad.at(Some(partition), Some(position)))
+        if room.take(texts.0.len() + texts.1.len() + texts.2.len()) {
+            Ok(Some(Self { position, ends, texts }))
+        } else {
+            Ok(None)
+        }
+    }
 }
 
 /// What the row before had and most rows repeat: it is shared within the page, and not made anew. Not beyond it: the

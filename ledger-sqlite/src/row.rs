@@ -20,6 +20,7 @@ pub(crate) struct Unreadable(pub(crate) String);
 
 impl Unreadable {
     /// The error of a call that came upon it.
+    #[cold]
     pub(crate) fn at(self, partition: Option<&PartitionId>, position: Option<Position>) -> LedgerError {
         LedgerError::corrupt(partition, position, self.0)
     }

@@ -41,6 +41,7 @@ pub(crate) struct Rows {
 
 impl Rows {
     /// Adds an event of the entry that is added next.
+    #[inline(always)]
     pub(crate) fn push(&mut self, position: Position, (kind, metadata, payload): Texts<'_>) -> Result<(), Unreadable> {
         match self.names.last() {
             Some(last) if last.0.as_str().as_bytes() == kind && last.1.as_str().as_bytes() == metadata => {}
@@ -61,6 +62,7 @@ impl Rows {
     }
 
     /// Adds the entry of all events that have none yet.
+    #[inline(always)]
     pub(crate) fn seal(&mut self, facts: Facts, holder: &[u8]) -> Result<(), Unreadable> {
         match self.holders.last() {
             Some(last) if last.as_str().as_bytes() == holder => {}
@@ -109,6 +111,7 @@ impl Rows {
     }
 }
 
+#[inline(always)]
 fn add<T>(pieces: &mut Vec<Vec<T>>, item: T) {
     match pieces.last_mut() {
         Some(piece) if piece.len() < PIECE => piece.push(item),
