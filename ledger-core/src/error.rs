@@ -69,6 +69,9 @@ impl LedgerError {
     }
 
     /// Whether this proves that the call wrote nothing (U1).
+    ///
+    /// It speaks of the call, not of the append: one that was sent before may be in the log, and the refusal of a later
+    /// sending then says where ([`Rejection::earlier`], J3).
     pub fn proves_not_written(&self) -> bool {
         match self {
             Self::Unknown(_) => false,

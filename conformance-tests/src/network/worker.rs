@@ -132,6 +132,11 @@ impl Worker {
             Err(_) if self.habit == Habit::TakesUnknownForFailure => self.told.lock().never.push(fact),
             // Of a doubled request one copy may fail and the other be written.
             Err(WriteError::Ledger(LedgerError::Unknown(_) | LedgerError::NotWritten(_))) => self.ask(fact).await,
+            // It was written before this refusal, by the request's other copy (J3).
+            Err(WriteError::Ledger(LedgerError::Rejected(refused))) if refused.earlier.is_some() => {
+                let at = refused.earlier.map(|entry| entry.last);
+                self.told.lock().acknowledged.extend(at.map(|at| (lease.partition, append.id(), at)));
+            }
             // A refusal for want of the right to write is final: it meets every copy that comes later.
             Err(_) => self.told.lock().never.push(fact),
         }

@@ -1,11 +1,12 @@
 //! A backend that is led along ways of the model.
 
-use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
-use futures_executor::block_on;
+use conformance_tests::ClockControl;
 use ledger_core::{
-    Claim, FencedLedger, Generation, LedgerError, LedgerId, ManualClock, Observation, OwnEvent, PageSize, PartitionId,
-    Position, Released, Timestamp, Ttl,
+    Claim, FencedLedger, Generation, LedgerError, LedgerId, Observation, OwnEvent, PageSize, PartitionId, Position,
+    Released, Timestamp, Ttl,
 };
 use model::{Action, Answer, Append, Entry, Kind, Lease, Protocol, State, Token, real};
 
@@ -13,38 +14,39 @@ use model::{Action, Answer, Append, Entry, Kind, Lease, Protocol, State, Token, 
 const UNIT: i64 = 1_000_000;
 
 /// A ledger and its clock. Each way has a partition and a stretch of time of its own.
-pub(crate) struct Driven {
-    ledger: Box<dyn FencedLedger>,
+pub(crate) struct Driven<'a> {
+    ledger: Arc<dyn FencedLedger>,
     id: LedgerId,
-    clock: ManualClock,
+    clock: &'a dyn ClockControl,
     pub(crate) name: String,
-    ways: Cell<i64>,
+    ways: AtomicI64,
 }
 
-impl Driven {
-    pub(crate) fn new(ledger: impl FencedLedger + 'static, clock: ManualClock) -> Self {
-        let described = block_on(ledger.describe()).expect("the ledger says what it is");
-        Self { ledger: Box::new(ledger), id: described.ledger, clock, name: described.engine, ways: Cell::new(0) }
+impl<'a> Driven<'a> {
+    pub(crate) async fn new(ledger: Arc<dyn FencedLedger>, clock: &'a dyn ClockControl) -> Self {
+        let described = ledger.describe().await.expect("the ledger says what it is");
+        let name = format!("{} {}", described.engine, described.version);
+        Self { ledger, id: described.ledger, clock, name, ways: AtomicI64::new(0) }
     }
 
     /// Walks a way and compares at each step.
-    pub(crate) fn walk(&self, protocol: &Protocol, way: &[Action]) -> Walk<'_> {
-        self.ways.set(self.ways.get() + 1);
-        let partition = PartitionId::new(format!("way-{}", self.ways.get())).expect("a name");
-        let start = self.ways.get() * 1_000 * UNIT;
+    pub(crate) async fn walk(&self, protocol: &Protocol, way: &[Action]) -> Walk<'_> {
+        let number = 1 + self.ways.fetch_add(1, Ordering::Relaxed);
+        let partition = PartitionId::new(format!("way-{number}")).expect("a name");
+        let start = number * 1_000 * UNIT;
         let mut walk = Walk { driven: self, partition, start, state: State::default(), way: Vec::new() };
-        walk.set_clock();
+        walk.set_clock().await;
         for action in way {
-            walk.step(protocol, *action);
+            walk.step(protocol, *action).await;
         }
-        walk.check();
+        walk.check().await;
         walk
     }
 }
 
 /// A way, as far as it has been walked.
 pub(crate) struct Walk<'a> {
-    driven: &'a Driven,
+    driven: &'a Driven<'a>,
     partition: PartitionId,
     start: i64,
     state: State,
@@ -53,7 +55,7 @@ pub(crate) struct Walk<'a> {
 
 impl Walk<'_> {
     /// One step of model and backend, and the comparison of their answers.
-    pub(crate) fn step(&mut self, protocol: &Protocol, action: Action) {
+    pub(crate) async fn step(&mut self, protocol: &Protocol, action: Action) {
         self.way.push(action);
         let expected = protocol.answer(&self.state, action);
         let mut after = protocol.after(&self.state, action);
@@ -61,14 +63,14 @@ impl Walk<'_> {
             after = after.and_then(|after| protocol.after(&after, Action::Commit));
         }
         self.state = after.unwrap_or_else(|| self.state.clone());
-        self.set_clock();
-        let seen = self.call(protocol, action);
+        self.set_clock().await;
+        let seen = self.call(protocol, action).await;
         assert_eq!(seen, expected, "the answer of {} to the last of {:#?}", self.driven.name, self.way);
     }
 
     /// Compares lease, recorded time and log.
-    pub(crate) fn check(&self) {
-        let state = block_on(self.driven.ledger.observe(&self.partition)).expect("the partition can be observed");
+    pub(crate) async fn check(&self) {
+        let state = self.driven.ledger.observe(&self.partition).await.expect("the partition can be observed");
         let lease = state.tenure.as_ref().map(|tenure| Lease {
             token: self.token(&tenure.lease.holder, tenure.lease.generation, tenure.lease.acquisition.into()),
             expires: self.units(tenure.lease.expires_at),
@@ -80,14 +82,15 @@ impl Walk<'_> {
             assert_eq!(self.units(tenure.recorded_at), store.recorded, "the recorded time after {:#?}", self.way);
         }
         let log: Vec<Entry> = store.log.iter().map(|entry| Entry { seen: None, ..*entry }).collect();
-        assert_eq!(self.log(), log, "the log of {} after {:#?}", self.driven.name, self.way);
+        assert_eq!(self.log().await, log, "the log of {} after {:#?}", self.driven.name, self.way);
     }
 
-    fn set_clock(&self) {
-        self.driven.clock.set(Timestamp::from_micros(self.start + i64::from(self.state.clock) * UNIT));
+    async fn set_clock(&self) {
+        let now = Timestamp::from_micros(self.start + i64::from(self.state.clock) * UNIT);
+        self.driven.clock.set(now).await;
     }
 
-    fn call(&self, protocol: &Protocol, action: Action) -> Option<Answer> {
+    async fn call(&self, protocol: &Protocol, action: Action) -> Option<Answer> {
         let (ledger, id) = (&self.driven.ledger, self.driven.id);
         let lease = |token| real::lease(id, &self.partition, token);
         let ttl = Ttl::from_millis(i64::from(protocol.bounds.ttl) * UNIT / 1000).expect("a TTL of seconds");
@@ -97,19 +100,21 @@ impl Walk<'_> {
                 let observed = if outdated {
                     Observation::Tenure { generation: Generation::MAX, acquisition: real::acquisition_of(u8::MAX) }
                 } else {
-                    let state = block_on(ledger.observe(&self.partition)).expect("the partition can be observed");
+                    let state = ledger.observe(&self.partition).await.expect("the partition can be observed");
                     state.observation()
                 };
                 let claim = Claim::new(self.partition.clone(), real::holder_of(holder), ttl, observed);
-                let claimed = block_on(ledger.claim(&claim.with_acquisition(real::acquisition_of(acquisition))));
+                let claimed = ledger.claim(&claim.with_acquisition(real::acquisition_of(acquisition))).await;
                 claimed.map(|claimed| if claimed.replayed { Answer::Stands } else { Answer::Granted })
             }
-            Action::Renew(token) => block_on(ledger.renew(&lease(token), Some(ttl))).map(|_| Answer::Granted),
-            Action::Release(token) => block_on(ledger.release(&lease(token))).map(|released| match released {
+            Action::Renew(token) => ledger.renew(&lease(token), Some(ttl)).await.map(|_| Answer::Granted),
+            Action::Release(token) => ledger.release(&lease(token)).await.map(|released| match released {
                 Released::Now { .. } => Answer::Granted,
                 Released::AlreadyEnded { .. } => Answer::AlreadyEnded,
             }),
-            Action::Begin(Append { token, id }) => block_on(ledger.append(&lease(token), &real::append_of(id)))
+            Action::Begin(Append { token, id }) => ledger
+                .append(&lease(token), &real::append_of(id))
+                .await
                 .map(|appended| if appended.replayed { Answer::Replayed } else { Answer::Granted }),
             other => unreachable!("{other:?} is not walked"),
         };
@@ -119,8 +124,8 @@ impl Walk<'_> {
         }))
     }
 
-    fn log(&self) -> Vec<Entry> {
-        let page = block_on(self.driven.ledger.read(&self.partition, Position::FIRST, PageSize::MAX));
+    async fn log(&self) -> Vec<Entry> {
+        let page = self.driven.ledger.read(&self.partition, Position::FIRST, PageSize::MAX).await;
         let events = page.expect("the log can be read").events;
         let entry = |event: &ledger_core::Event| {
             let entry = &event.entry;
