@@ -1,5 +1,5 @@
-//! Whether a ledger slows down as it grows: with the events of a partition, and with the number of partitions. Beside the
-//! latter stands plain rusqlite, since many places to write at cost the engine itself.
+//! Whether a ledger slows down as it grows: with the events of a partition, and with the number of partitions. Beside
+//! the latter stands plain rusqlite, since many places to write at cost the engine itself.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

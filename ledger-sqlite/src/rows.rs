@@ -132,3 +132,50 @@ fn number_of_last<T>(of: &[T]) -> u32 {
 fn index(number: u32) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use ledger_core::{AcquisitionId, Digest, Generation, Timestamp};
+
+    use super::*;
+
+    fn entry(first: i64, last: i64, holder: &str) -> Entry {
+        let at = |number| Position::new(number).expect("a position");
+        Entry::new(
+            None,
+            (at(first), at(last)),
+            Generation::FIRST,
+            Holder::new(holder).expect("a holder"),
+            AcquisitionId::mint(),
+            Timestamp::from_micros(last),
+            Digest::new([1; 32]),
+            Digest::new([2; 32]),
+        )
+    }
+
+    /// Pieces end within entries and between them, and payloads are empty (after an edit), small, and larger than a piece.
+    #[test]
+    fn events_are_made_as_they_were_added() {
+        let (mut rows, mut expected, mut first) = (Rows::default(), Vec::new(), 1_i64);
+        for number in 0..500_i64 {
+            let last = first + number % 3;
+            let entry = Arc::new(entry(first, last, if number % 100 < 50 { "a" } else { "b" }));
+            for position in first..=last {
+                let length = [0, 100, PIECE_BYTES + 1, 7][usize::try_from(position % 4).expect("small")];
+                let payload = char::from(b'a' + u8::try_from(position % 26).expect("small")).to_string().repeat(length);
+                let position = Position::new(position).expect("a position");
+                let kind = if number % 10 == 0 { "other" } else { "result" };
+                rows.push(position, (kind.as_bytes(), b"{}", &payload)).expect("readable");
+                let kind = EventKind::stored(kind).expect("a kind");
+                let payload = Json::stored(payload);
+                expected.push(Event::new(position, kind, payload, Json::empty_object(), entry.clone()));
+            }
+            assert_eq!(rows.open().map(Position::get), Some(first));
+            rows.seal(Facts::of(&entry), entry.holder.as_str().as_bytes()).expect("readable");
+            assert_eq!((rows.open(), rows.last().map(Position::get)), (None, Some(last)));
+            first = last + 1;
+        }
+        let events: Vec<Event> = rows.into_events().collect();
+        assert!(events == expected, "the same events, {} of {}", events.len(), expected.len());
+    }
+}

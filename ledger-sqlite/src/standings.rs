@@ -48,10 +48,14 @@ impl Standings {
     /// Makes room, and frees what was forgotten. Called without the lock.
     pub(crate) fn tidy(&mut self) {
         if self.recent.len() >= HALF {
-            let recent = std::mem::take(&mut self.recent);
-            self.forgotten.push(std::mem::replace(&mut self.earlier, recent));
+            self.turn();
         }
         self.forgotten.clear();
+    }
+
+    fn turn(&mut self) {
+        let recent = std::mem::take(&mut self.recent);
+        self.forgotten.push(std::mem::replace(&mut self.earlier, recent));
     }
 
     /// The partition as it stands in the connection's transaction. What is written to it is to be changed here too.
@@ -70,5 +74,54 @@ impl Standings {
                 Ok(place.insert(found))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ledger_core::{AcquisitionId, Digest, Generation, Holder, Position, Standing, StoredLease, Timestamp, Ttl};
+
+    use super::*;
+    use crate::statement;
+
+    fn found() -> Found {
+        let at = Timestamp::from_micros(1);
+        let holder = Holder::new("a").expect("a holder");
+        let lease = StoredLease::new(
+            (Generation::FIRST, holder, AcquisitionId::mint()),
+            (Ttl::default(), at),
+            None,
+            0,
+            at,
+            (Position::FIRST, Digest::new([0; 32])),
+        );
+        Found { key: 1, standing: Standing::new(lease, None) }
+    }
+
+    #[test]
+    fn what_is_asked_for_is_kept_and_what_is_not_is_read_again() {
+        let connection = Connection::open_in_memory().expect("a database");
+        for step in statement::VERSIONS {
+            connection.execute_batch(step).expect("a table");
+        }
+        let jobs = PartitionId::new("jobs").expect("a partition");
+        let mut standings = Standings::default();
+        standings.refresh(&connection).expect("refreshed");
+        // The table knows no partition, so who is known was kept.
+        *standings.of(&connection, &jobs).expect("read") = Some(found());
+        for _ in 0..3 {
+            standings.turn();
+            standings.tidy();
+            assert!(standings.of(&connection, &jobs).expect("kept").is_some());
+        }
+        standings.turn();
+        standings.turn();
+        assert!(standings.of(&connection, &jobs).expect("read").is_none());
+        *standings.of(&connection, &jobs).expect("read") = Some(found());
+        standings.refresh(&connection).expect("refreshed");
+        assert!(standings.of(&connection, &jobs).expect("kept").is_some(), "nobody else has committed");
+        standings.turn();
+        standings.forget();
+        assert!(standings.of(&connection, &jobs).expect("read").is_none());
     }
 }
