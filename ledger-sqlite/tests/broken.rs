@@ -49,10 +49,10 @@ mod rows;
 mod schema;
 #[path = "../src/shared.rs"]
 mod shared;
-#[path = "../src/standings.rs"]
-mod standings;
 #[path = "../src/statement.rs"]
 mod shipped;
+#[path = "../src/standings.rs"]
+mod standings;
 #[path = "../src/store.rs"]
 mod store;
 #[path = "../src/task.rs"]
