@@ -1,4 +1,5 @@
-//! Whether a ledger slows down as it grows: with the events of a partition, and with the number of partitions.
+//! Whether a ledger slows down as it grows: with the events of a partition, and with the number of partitions. Beside
+//! the latter stands plain rusqlite, since many places to write at cost the engine itself.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,7 +10,7 @@ use ledger_memory::MemoryLedger;
 use ledger_sqlite::SqliteLedger;
 
 use crate::report::{Report, Row};
-use crate::{Plan, Result, fenced};
+use crate::{Plan, Result, fenced, plain};
 
 /// At once.
 const CALLERS: usize = 64;
@@ -51,7 +52,10 @@ async fn events(plan: &Plan, engine: &str) -> Result<Report> {
         leases.push(vec![lease]);
         rows.push(row(format!("{size} events in the partition"), rows.first()));
     }
-    measure(plan, &vec![ledger; sizes.len()], &leases, &mut rows).await?;
+    let ledgers = vec![ledger; sizes.len()];
+    for _ in 0..plan.rounds {
+        measure(plan, &ledgers, &leases, &mut rows).await?;
+    }
     Ok(Report { title: format!("growth, {engine}, {CALLERS} callers"), unit: "appends a second", rows })
 }
 
@@ -59,14 +63,29 @@ async fn events(plan: &Plan, engine: &str) -> Result<Report> {
 async fn partitions(plan: &Plan, engine: &str) -> Result<Report> {
     let sizes: Vec<usize> = (1..=plan.decades_of_partitions).map(|decade| 10_usize.pow(decade)).collect();
     let (mut ledgers, mut folders, mut leases, mut rows) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for size in sizes {
+    for size in sizes.clone() {
         let (ledger, folder) = open(plan, engine)?;
         leases.push(claim_many(&ledger, size).await?);
         ledgers.push(ledger);
         folders.push(folder);
         rows.push(row(format!("{size} partitions"), rows.first()));
     }
-    measure(plan, &ledgers, &leases, &mut rows).await?;
+    let plain_folder = tempfile::tempdir_in(&plan.folder)?;
+    let (mut tables, mut plain_rows) = (Vec::new(), Vec::new());
+    if engine == "SQLite" {
+        for size in sizes {
+            tables.push(plain::Many::create(&plain_folder.path().join(format!("{size}.db")), size)?);
+            plain_rows
+                .push(Row::new(&format!("plain, 64 inserts a transaction, {size} partitions"), first(&plain_rows)));
+        }
+    }
+    for _ in 0..plan.rounds {
+        measure(plan, &ledgers, &leases, &mut rows).await?;
+        for (table, row) in tables.iter_mut().zip(&mut plain_rows) {
+            row.rounds.push(table.inserts(CALLERS, plan.time)?);
+        }
+    }
+    rows.append(&mut plain_rows);
     Ok(Report { title: format!("growth, {engine}, {CALLERS} callers"), unit: "appends a second", rows })
 }
 
@@ -77,16 +96,19 @@ fn row(name: String, first: Option<&Row>) -> Row {
     }
 }
 
+fn first(rows: &[Row]) -> Option<&str> {
+    rows.first().map(|row| row.name.as_str())
+}
+
+/// One round.
 async fn measure(
     plan: &Plan,
     ledgers: &[Arc<dyn FencedLedger>],
     leases: &[Vec<Lease>],
     rows: &mut [Row],
 ) -> Result<()> {
-    for _ in 0..plan.rounds {
-        for ((ledger, leases), row) in ledgers.iter().zip(leases).zip(rows.iter_mut()) {
-            row.rounds.push(appends_over(ledger, leases, plan.time).await?);
-        }
+    for ((ledger, leases), row) in ledgers.iter().zip(leases).zip(rows.iter_mut()) {
+        row.rounds.push(appends_over(ledger, leases, plan.time).await?);
     }
     Ok(())
 }
@@ -117,10 +139,14 @@ async fn claim_many(ledger: &Arc<dyn FencedLedger>, count: usize) -> Result<Vec<
         tokio::spawn(async move {
             let mut leases = Vec::new();
             for number in (caller..count).step_by(CALLERS) {
-                leases.push(fenced::claim(&*ledger, &PartitionId::new(format!("many/{number}"))?, "owner").await?);
+                let partition = PartitionId::new(format!("many/{number}"))?;
+                leases.push((number, fenced::claim(&*ledger, &partition, "owner").await?));
             }
             Ok::<_, Box<dyn std::error::Error + Send + Sync>>(leases)
         })
     });
-    Ok(try_join_all(tasks).await?.into_iter().collect::<Result<Vec<_>>>()?.concat())
+    let mut leases: Vec<_> = try_join_all(tasks).await?.into_iter().collect::<Result<Vec<_>>>()?.concat();
+    // In the order in which they were made: callers that start far apart in this list then write far apart in the file.
+    leases.sort_by_key(|(number, _)| *number);
+    Ok(leases.into_iter().map(|(_, lease)| lease).collect())
 }

@@ -30,7 +30,7 @@ pub(crate) async fn sqlite(plan: &Plan) -> Result<Report> {
     let file = folder.path().join("ledger.db");
     let ledger: Arc<dyn FencedLedger> = Arc::new(SqliteLedger::open(&file)?);
     let partition = fill(&ledger, plan.events).await?;
-    run("SQLite", "rusqlite, the same rows", plan, &*ledger, &partition, async || rows_of_sqlite(&file)).await
+    run("SQLite", "rusqlite, the same rows", plan, &*ledger, &partition, async |keep| rows_of_sqlite(&file, keep)).await
 }
 
 pub(crate) async fn postgres(plan: &Plan, arguments: &postgres::Arguments) -> Result<Report> {
@@ -41,7 +41,7 @@ pub(crate) async fn postgres(plan: &Plan, arguments: &postgres::Arguments) -> Re
     let partition = fill(&ledger, plan.events).await?;
     let mut connection = PgConnection::connect(&server.url()).await?;
     connection.execute("vacuum analyze fenced_ledger.log").await?;
-    let mut plain = async || rows_of_postgres(&mut connection).await;
+    let mut plain = async |keep| rows_of_postgres(&mut connection, keep).await;
     run("PostgreSQL", "sqlx stream of the same rows", plan, &*ledger, &partition, &mut plain).await
 }
 
@@ -68,11 +68,14 @@ async fn run(
     plan: &Plan,
     ledger: &dyn FencedLedger,
     partition: &PartitionId,
-    mut plain: impl AsyncFnMut() -> Result<usize>,
+    mut plain: impl AsyncFnMut(bool) -> Result<usize>,
 ) -> Result<Report> {
+    let kept_name = format!("{plain_name}, all kept");
     let mut rows = [
         Row::new(plain_name, None),
         Row::new("events(), as the user reads it", Some(plain_name)).goal(0.95),
+        Row::new(&kept_name, None),
+        Row::new("events(), all kept", Some(&kept_name)),
         Row::new("read(), pages of 1,000", Some(plain_name)),
         Row::new("read_back(), pages of 1,000", Some(plain_name)),
         Row::new("read_kind(), events looked at for 1 that matches", None),
@@ -84,9 +87,17 @@ async fn run(
             figures.push(plan.events as f64 / start.elapsed().as_secs_f64());
             if read == plan.events { Ok(()) } else { Err(format!("{read} events of {} were read", plan.events)) }
         };
-        took(start, plain().await?)?;
+        took(start, plain(false).await?)?;
         let start = Instant::now();
         took(start, ledger.events(partition, Position::FIRST).map(|event| event.map(|_| 1)).try_fold(0, sum).await?)?;
+        let start = Instant::now();
+        took(start, plain(true).await?)?;
+        let start = Instant::now();
+        let events: Vec<_> = ledger.events(partition, Position::FIRST).try_collect().await?;
+        let count = events.len();
+        // Freeing is part of it, as it is where each is dropped before the next.
+        drop(events);
+        took(start, count)?;
         let start = Instant::now();
         took(start, pages(ledger, partition).await?)?;
         let start = Instant::now();
@@ -130,11 +141,12 @@ async fn pages_back(ledger: &dyn FencedLedger, partition: &PartitionId) -> Resul
     Ok(read)
 }
 
-fn rows_of_sqlite(file: &Path) -> Result<usize> {
+/// Reads all rows, and drops each before the next or keeps them, as `events()` beside it does.
+fn rows_of_sqlite(file: &Path, keep: bool) -> Result<usize> {
     let connection = Connection::open(file)?;
     let mut statement = connection.prepare(SQLITE_ROWS)?;
     let mut rows = statement.query([])?;
-    let mut read = 0;
+    let (mut read, mut kept) = (0, Vec::new());
     while let Some(row) = rows.next()? {
         let owned: Owned = (
             row.get(0)?,
@@ -150,15 +162,20 @@ fn rows_of_sqlite(file: &Path) -> Result<usize> {
             row.get(10)?,
             row.get(11)?,
         );
-        std::hint::black_box(owned);
+        if keep {
+            kept.push(owned);
+        } else {
+            std::hint::black_box(owned);
+        }
         read += 1;
     }
+    std::hint::black_box(kept);
     Ok(read)
 }
 
-async fn rows_of_postgres(connection: &mut PgConnection) -> Result<usize> {
+async fn rows_of_postgres(connection: &mut PgConnection, keep: bool) -> Result<usize> {
     let mut rows = sqlx::query(POSTGRES_ROWS).fetch(connection);
-    let mut read = 0;
+    let (mut read, mut kept) = (0, Vec::new());
     while let Some(row) = rows.try_next().await? {
         let owned: Owned = (
             row.try_get(0)?,
@@ -174,9 +191,14 @@ async fn rows_of_postgres(connection: &mut PgConnection) -> Result<usize> {
             row.try_get(10)?,
             row.try_get(11)?,
         );
-        std::hint::black_box(owned);
+        if keep {
+            kept.push(owned);
+        } else {
+            std::hint::black_box(owned);
+        }
         read += 1;
     }
+    std::hint::black_box(kept);
     Ok(read)
 }
 

@@ -10,8 +10,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::{
-    AcquisitionId, Append, AppendId, Appended, Claim, Claimed, Event, EventKind, Failure, FencedLedger, Holder, Lease,
-    LedgerError, Mark, NewEvent, PartitionId, Position, Reason, Result, Ttl, Verification, stream, verify,
+    AcquisitionId, Append, AppendId, Appended, Claim, Claimed, Event, EventKind, Failure, FencedLedger, Holder,
+    LazyPage, Lease, LedgerError, Mark, NewEvent, PartitionId, Position, Reason, Result, Ttl, Verification, stream,
+    verify,
 };
 
 /// How long [`claim_when_free`](FencedLedgerExt::claim_when_free) waits at most between two looks at the partition.
@@ -51,7 +52,7 @@ pub trait FencedLedgerExt: FencedLedger {
     ///
     /// Cancel safe: a stream that is dropped leaves the ledger as it was.
     fn events<'a>(&'a self, partition: &'a PartitionId, from: Position) -> BoxStream<'a, Result<Event>> {
-        let pages = stream::Pages::new(from, move |from| self.read(partition, from, stream::PAGE));
+        let pages = stream::Pages::new(from, move |from| self.read_lazily(partition, from, stream::PAGE));
         pages.boxed()
     }
 
@@ -72,7 +73,7 @@ pub trait FencedLedgerExt: FencedLedger {
         };
         let pages = stream::Pages::new(from, move |from| {
             let kind = kind.clone();
-            Box::pin(async move { self.read_kind(partition, &kind, from, stream::PAGE).await })
+            Box::pin(async move { self.read_kind(partition, &kind, from, stream::PAGE).await.map(LazyPage::from) })
         });
         let decode = |event: Event| match event.payload.decode() {
             Ok(value) => Ok((event.position, value)),

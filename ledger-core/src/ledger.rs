@@ -4,8 +4,8 @@ use async_trait::async_trait;
 
 use crate::{
     Advance, Advanced, Append, AppendId, Appended, Claim, Claimed, Description, Ended, EventKind, Fate, Generation,
-    Lease, Note, Observation, Page, PageSize, PartitionId, PartitionPage, PartitionState, Position, RecordPage,
-    RecordSlot, Released, Renewal, Result, Ttl,
+    LazyPage, Lease, Note, Observation, Page, PageSize, PartitionId, PartitionPage, PartitionState, Position,
+    RecordPage, RecordSlot, Released, Renewal, Result, Ttl,
 };
 
 /// How many events a read by kind looks at in one call: 100,000 (D7).
@@ -90,6 +90,15 @@ pub trait FencedLedger: Send + Sync + std::fmt::Debug {
     /// To be conformant: D1, D2, D5, D6, A6. A start beyond the position after the head is
     /// [`AheadOfLog`](crate::LedgerError::AheadOfLog) (D4); just after the head it is an empty page.
     async fn read(&self, partition: &PartitionId, from: Position, limit: PageSize) -> Result<Page>;
+
+    /// Reads the same page as [`read`](Self::read), its events made as they are taken:
+    /// [`events`](crate::FencedLedgerExt::events) reads so.
+    ///
+    /// To be conformant: as [`read`](Self::read); where that is an error, so is this, before any event is taken. A store
+    /// whose rows are read by the thread that consumes them leaves this method as it is.
+    async fn read_lazily(&self, partition: &PartitionId, from: Position, limit: PageSize) -> Result<LazyPage> {
+        self.read(partition, from, limit).await.map(LazyPage::from)
+    }
 
     /// Reads the events of one kind in ascending order, from a position on: the store leaves the others out.
     ///

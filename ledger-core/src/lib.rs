@@ -89,7 +89,7 @@ pub use ledger::{FencedLedger, MAX_LOOKED};
 pub use name::MAX_NAME_BYTES;
 pub use number::{Generation, Position, Revision};
 pub use own::OwnEvent;
-pub use page::{Page, PageSize, PartitionPage, RecordPage, Room};
+pub use page::{LazyPage, Page, PageSize, PartitionPage, RecordPage, Room};
 pub use partition::{PartitionId, PartitionState, TenureState};
 pub use record::{MAX_RECORD_KEYS, RecordSlot, Refused, RejectionRecord};
 pub use rejection::{Current, Operation, Presented, Reason, RecordState, Rejection};

@@ -105,26 +105,80 @@ pub struct Page {
 impl Page {
     /// For a backend: a page, its `next` found from its last event.
     pub fn forward(events: Vec<Event>, head: Option<(Position, Generation)>) -> Self {
-        let next = match (events.last(), head) {
-            (Some(last), Some((head, _))) if last.position < head => last.position.next(),
-            _ => None,
-        };
+        let next = after(events.last().map(|event| event.position), head);
         Self { events, head, next }
     }
 
     /// For a backend: a page of one kind, all events up to `looked` having been looked at.
     pub fn of_kind(events: Vec<Event>, head: Option<(Position, Generation)>, looked: Option<Position>) -> Self {
-        let next = match (looked, head) {
-            (Some(looked), Some((head, _))) if looked < head => looked.next(),
-            _ => None,
-        };
-        Self { events, head, next }
+        Self { events, head, next: after(looked, head) }
     }
 
     /// For a backend: a backward page, its `next` found from its last event.
     pub fn backward(events: Vec<Event>, head: Option<(Position, Generation)>) -> Self {
         let next = events.last().and_then(|last| Position::new(last.position.get() - 1).ok());
         Self { events, head, next }
+    }
+}
+
+/// A page whose events are made one by one, when they are taken: what a stream reads.
+///
+/// A store that reads on a thread of its own hands rows over in one piece. The allocations of an event are then made and
+/// freed by the thread that consumes it, beside the one that reads.
+pub struct LazyPage {
+    events: Box<dyn Iterator<Item = Event> + Send>,
+    /// As of a [`Page`].
+    pub head: Option<(Position, Generation)>,
+    /// As of a [`Page`].
+    pub next: Option<Position>,
+}
+
+impl LazyPage {
+    /// For a backend: a page, with `next` as [`Page::forward`] finds it from its last event, at `last`.
+    pub fn forward(
+        events: impl Iterator<Item = Event> + Send + 'static,
+        last: Option<Position>,
+        head: Option<(Position, Generation)>,
+    ) -> Self {
+        Self { events: Box::new(events), head, next: after(last, head) }
+    }
+}
+
+impl Iterator for LazyPage {
+    type Item = Event;
+
+    fn next(&mut self) -> Option<Event> {
+        self.events.next()
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.events.size_hint()
+    }
+}
+
+impl std::fmt::Debug for LazyPage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LazyPage").field("head", &self.head).field("next", &self.next).finish_non_exhaustive()
+    }
+}
+
+impl From<Page> for LazyPage {
+    fn from(page: Page) -> Self {
+        Self { events: Box::new(page.events.into_iter()), head: page.head, next: page.next }
+    }
+}
+
+impl From<LazyPage> for Page {
+    fn from(page: LazyPage) -> Self {
+        Self { events: page.events.collect(), head: page.head, next: page.next }
+    }
+}
+
+/// Where the page after the one that ends at `last` begins.
+fn after(last: Option<Position>, head: Option<(Position, Generation)>) -> Option<Position> {
+    match (last, head) {
+        (Some(last), Some((head, _))) if last < head => last.next(),
+        _ => None,
     }
 }
 

@@ -1,6 +1,6 @@
 //! One group: the calls that are judged and written in one transaction.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 use ledger_core::decide::Write;
 use ledger_core::{Generation, Operation, PartitionId, RecordState, Refused, Rejection, Timestamp};
@@ -9,41 +9,9 @@ use rusqlite::Connection;
 use crate::classify::Trouble;
 use crate::evidence::{self, Effect};
 use crate::shared::Shared;
+use crate::standings::Standings;
 use crate::store::{self, Found};
 use crate::work::{View, Work};
-
-/// So many partitions are kept; then all are read again.
-const MAX_STANDINGS: usize = 4_096;
-
-/// Partitions as this connection last saw or left them.
-///
-/// They outlive a group, because `PRAGMA data_version`, read under the lock, shows whether another connection has
-/// committed since: 13 to 25 % more appends over many partitions. They do not outlive a transaction that was rolled
-/// back.
-#[derive(Debug, Default)]
-pub(crate) struct Standings {
-    seen: HashMap<PartitionId, Option<Found>>,
-    data_version: Option<i64>,
-}
-
-impl Standings {
-    /// Forgets what another connection may have changed. Called under the lock, before anything is read.
-    pub(crate) fn refresh(&mut self, connection: &Connection) -> Result<(), Trouble> {
-        let mut statement = connection.prepare_cached("PRAGMA data_version")?;
-        let now: i64 = statement.query_row([], |row| row.get(0))?;
-        if self.data_version != Some(now) || self.seen.len() > MAX_STANDINGS {
-            self.seen.clear();
-            self.data_version = Some(now);
-        }
-        Ok(())
-    }
-
-    /// Forgets everything: the transaction that changed it was rolled back, or may have been.
-    pub(crate) fn forget(&mut self) {
-        self.seen.clear();
-        self.data_version = None;
-    }
-}
 
 /// A transaction under way: it holds the write lock.
 pub(crate) struct Group<'a> {
@@ -147,11 +115,7 @@ impl<'a> Group<'a> {
     }
 
     fn found(&mut self, partition: &PartitionId) -> Result<&mut Option<Found>, Trouble> {
-        if !self.standings.seen.contains_key(partition) {
-            let found = store::find(self.connection, partition)?;
-            self.standings.seen.insert(partition.clone(), found);
-        }
-        Ok(self.standings.seen.entry(partition.clone()).or_default())
+        self.standings.of(self.connection, partition)
     }
 }
 

@@ -9,9 +9,9 @@ use std::time::Instant;
 use async_trait::async_trait;
 use ledger_core::{
     Advance, Advanced, Append, AppendId, Appended, Capability, Claim, Claimed, Description, Ended, EventKind, Failure,
-    FailureKind, Fate, FencedLedger, Generation, Lease, LedgerError, Note, Observation, Page, PageSize, PartitionId,
-    PartitionPage, PartitionState, Position, RecordPage, RecordSlot, RecordState, Refused, Rejection, Released,
-    Renewal, Result, Ttl, judge,
+    FailureKind, Fate, FencedLedger, Generation, LazyPage, Lease, LedgerError, Note, Observation, Page, PageSize,
+    PartitionId, PartitionPage, PartitionState, Position, RecordPage, RecordSlot, RecordState, Refused, Rejection,
+    Released, Renewal, Result, Ttl, judge,
 };
 use tokio::sync::oneshot;
 use tracing::{Instrument as _, debug_span};
@@ -236,6 +236,10 @@ impl FencedLedger for SqliteLedger {
     }
 
     async fn read(&self, partition: &PartitionId, from: Position, limit: PageSize) -> Result<Page> {
+        self.read_lazily(partition, from, limit).await.map(Page::from)
+    }
+
+    async fn read_lazily(&self, partition: &PartitionId, from: Position, limit: PageSize) -> Result<LazyPage> {
         let name = partition.clone();
         let read = move |connection: &_| page::forward(connection, &name, from, limit);
         let span = debug_span!("fenced_ledger.read", %partition);

@@ -3,62 +3,48 @@
 use std::sync::Arc;
 
 use ledger_core::{
-    Entry, Event, EventKind, Generation, Holder, Json, LedgerError, MAX_LOOKED, Page, PageSize, PartitionId,
+    Entry, Event, EventKind, Generation, Holder, Json, LazyPage, LedgerError, MAX_LOOKED, Page, PageSize, PartitionId,
     PartitionPage, Position, Room,
 };
 use rusqlite::{Connection, Row, params};
 
 use crate::classify::Trouble;
-use crate::row::{Fields, Unreadable};
+use crate::row::{Facts, Fields, Unreadable, new_holder, new_kind, new_metadata};
+use crate::rows::{Rows, Texts};
 use crate::statement;
 use crate::store::{self, Found};
 
-/// An event whose entry is not known yet.
-struct Raw {
-    position: Position,
-    kind: EventKind,
-    metadata: Json,
-    payload: Json,
-}
-
-impl Raw {
-    fn with(self, entry: Arc<Entry>) -> Event {
-        Event::new(self.position, self.kind, self.payload, self.metadata, entry)
-    }
-}
-
-/// The events from a position on, ascending.
+/// The events from a position on, ascending. What is wrong with one of them is told here; they are made by who takes
+/// them.
 pub(crate) fn forward(
     connection: &Connection,
     partition: &PartitionId,
     from: Position,
     limit: PageSize,
-) -> Result<Page, Trouble> {
-    let Some((found, head)) = begin(connection, partition, from)? else { return Ok(Page::forward(Vec::new(), None)) };
+) -> Result<LazyPage, Trouble> {
+    let mut page = Rows::default();
+    let Some((found, head)) = begin(connection, partition, from)? else {
+        return Ok(LazyPage::forward(page.into_events(), None, None));
+    };
     let mut statement = connection.prepare_cached(statement::PAGE_FORWARD)?;
     let mut rows = statement.query(params![found.key, from.get(), limit.get()])?;
-    let (mut events, mut open) = (Vec::new(), Vec::new());
-    let (mut room, mut names) = (Room::new(limit), Names::default());
-    let mut expected = Some(from);
+    let (mut room, mut expected) = (Room::new(limit), Some(from));
     while let Some(row) = rows.next()? {
-        let Some((raw, entry)) = read(row, partition, &mut room, &mut names)? else { break };
-        in_line(partition, expected, raw.position)?;
-        expected = raw.position.next();
-        match entry {
-            Some(entry) => {
-                let entry = Arc::new(entry);
-                seal(partition, &mut open, &entry, &mut events)?;
-                covers(partition, &entry, raw.position)?;
-                events.push(raw.with(entry));
-            }
-            None => open.push(raw),
+        let Some(raw) = read(row, partition, &mut room)? else { break };
+        let position = raw.position;
+        in_line(partition, expected, position)?;
+        expected = position.next();
+        page.push(position, raw.texts).map_err(|bad| bad.at(Some(partition), Some(position)))?;
+        if let Some((facts, holder)) = raw.ends {
+            seal(partition, &mut page, facts, holder)?;
         }
     }
-    if let Some(last) = open.last() {
-        let entry = end_of_entry(connection, &found, partition, last.position)?;
-        seal(partition, &mut open, &entry, &mut events)?;
+    let last = page.last();
+    if let (Some(_), Some(last)) = (page.open(), last) {
+        let entry = end_of_entry(connection, &found, partition, last)?;
+        seal(partition, &mut page, Facts::of(&entry), entry.holder.as_str().as_bytes())?;
     }
-    Ok(Page::forward(events, Some(head)))
+    Ok(LazyPage::forward(page.into_events(), last, Some(head)))
 }
 
 /// The events of one kind from a position on, ascending (D7). SQLite walks along the positions: an index on the kind
@@ -79,18 +65,18 @@ pub(crate) fn of_kind(
     let mut entry: Option<Arc<Entry>> = None;
     let mut is_full = false;
     while let Some(row) = rows.next()? {
-        let Some((raw, ends)) = read(row, partition, &mut room, &mut names)? else {
+        let Some(raw) = read(row, partition, &mut room)? else {
             is_full = true;
             break;
         };
         let known = entry.take().filter(|entry| (entry.first..=entry.last).contains(&raw.position));
-        let of = match (ends, known) {
+        let of = match (names.entry(partition, &raw)?, known) {
             (Some(ends), _) => Arc::new(ends),
             (None, Some(entry)) => entry,
             (None, None) => end_of_entry(connection, &found, partition, raw.position)?,
         };
-        covers(partition, &of, raw.position)?;
-        events.push(raw.with(of.clone()));
+        covers(partition, of.first, raw.position)?;
+        events.push(names.event(partition, &raw, of.clone())?);
         entry = Some(of);
     }
     is_full |= events.len() >= usize::try_from(limit.get()).unwrap_or(usize::MAX);
@@ -123,16 +109,16 @@ pub(crate) fn backward(
     let mut entry: Option<Arc<Entry>> = None;
     let mut expected = Some(from);
     while let Some(row) = rows.next()? {
-        let Some((raw, ends)) = read(row, partition, &mut room, &mut names)? else { break };
+        let Some(raw) = read(row, partition, &mut room)? else { break };
         in_line(partition, expected, raw.position)?;
         expected = Position::new(raw.position.get() - 1).ok();
-        let of = match (ends, entry.take()) {
+        let of = match (names.entry(partition, &raw)?, entry.take()) {
             (Some(ends), _) => Arc::new(ends),
             (None, Some(entry)) => entry,
             (None, None) => end_of_entry(connection, &found, partition, raw.position)?,
         };
-        covers(partition, &of, raw.position)?;
-        events.push(raw.with(of.clone()));
+        covers(partition, of.first, raw.position)?;
+        events.push(names.event(partition, &raw, of.clone())?);
         entry = Some(of);
     }
     Ok(Page::backward(events, Some(head)))
@@ -183,26 +169,40 @@ fn head_of(found: &Found) -> (Position, Generation) {
     (standing.head(), generation)
 }
 
-/// Reads an event and, on the last of its entry, the entry; `None` where the page has no room for it (D5).
-fn read(
-    row: &Row<'_>,
-    partition: &PartitionId,
-    room: &mut Room,
-    names: &mut Names,
-) -> Result<Option<(Raw, Option<Entry>)>, LedgerError> {
+/// A row of the log.
+struct Raw<'a> {
+    position: Position,
+    /// On the last event of an entry: the entry and its holder.
+    ends: Option<(Facts, &'a [u8])>,
+    texts: Texts<'a>,
+}
+
+/// Reads a row; `None` where the page has no room for it (D5). Part of the loop over the rows, like what it calls: so what
+/// is read goes to its place at once.
+#[inline(always)]
+fn read<'a>(row: &'a Row<'_>, partition: &PartitionId, room: &mut Room) -> Result<Option<Raw<'a>>, LedgerError> {
     let mut fields = Fields::of(row);
-    let position = fields.position().map_err(|bad| bad.at(Some(partition), None))?;
-    let mut read = || {
-        let entry = fields.entry_like(position, &mut names.holder)?;
-        let (kind, metadata, payload) = (fields.text()?, fields.text()?, fields.text()?);
-        if !room.take(kind.len() + metadata.len() + payload.len()) {
-            return Ok(None);
-        }
-        let kind = names.kind(kind)?;
-        let metadata = names.metadata(metadata);
-        Ok(Some((Raw { position, kind, metadata, payload: Json::stored(payload) }, entry)))
+    let position = match fields.position() {
+        Ok(position) => position,
+        Err(bad) => return Err(bad.at(Some(partition), None)),
     };
-    read().map_err(|bad: Unreadable| bad.at(Some(partition), Some(position)))
+    match Raw::read(fields, position, room) {
+        Ok(raw) => Ok(raw),
+        Err(bad) => Err(bad.at(Some(partition), Some(position))),
+    }
+}
+
+impl<'a> Raw<'a> {
+    #[inline(always)]
+    fn read(mut fields: Fields<'a>, position: Position, room: &mut Room) -> Result<Option<Self>, Unreadable> {
+        let ends = fields.facts(position)?;
+        let texts = (fields.unchecked_text()?, fields.unchecked_text()?, fields.text()?);
+        if room.take(texts.0.len() + texts.1.len() + texts.2.len()) {
+            Ok(Some(Self { position, ends, texts }))
+        } else {
+            Ok(None)
+        }
+    }
 }
 
 /// What the row before had and most rows repeat: it is shared within the page, and not made anew. Not beyond it: the
@@ -215,21 +215,34 @@ struct Names {
 }
 
 impl Names {
-    fn metadata(&mut self, text: &str) -> Json {
-        match &self.metadata {
-            Some(json) if json.as_str() == text => json.clone(),
-            _ => self.metadata.insert(Json::stored(text)).clone(),
-        }
+    /// The entry that the row ends.
+    fn entry(&mut self, partition: &PartitionId, raw: &Raw<'_>) -> Result<Option<Entry>, LedgerError> {
+        let Some((facts, name)) = &raw.ends else { return Ok(None) };
+        let holder = kept(&mut self.holder, |known| known.as_str().as_bytes() == *name, || new_holder(name));
+        let holder = holder.map_err(|bad| bad.at(Some(partition), Some(raw.position)))?;
+        Ok(Some(facts.clone().by(holder)))
     }
 
-    fn kind(&mut self, text: &str) -> Result<EventKind, Unreadable> {
-        match &self.kind {
-            Some(kind) if kind.as_str() == text => Ok(kind.clone()),
-            _ => {
-                let kind = EventKind::stored(text).map_err(|bad| Unreadable(format!("an event kind: {bad}")))?;
-                Ok(self.kind.insert(kind).clone())
-            }
-        }
+    /// The row's event, as part of an entry.
+    fn event(&mut self, partition: &PartitionId, raw: &Raw<'_>, entry: Arc<Entry>) -> Result<Event, LedgerError> {
+        let (kind, metadata, payload) = raw.texts;
+        let kind = kept(&mut self.kind, |known| known.as_str().as_bytes() == kind, || new_kind(kind));
+        let metadata =
+            kept(&mut self.metadata, |known| known.as_str().as_bytes() == metadata, || new_metadata(metadata));
+        let at = |bad: Unreadable| bad.at(Some(partition), Some(raw.position));
+        Ok(Event::new(raw.position, kind.map_err(at)?, Json::stored(payload), metadata.map_err(at)?, entry))
+    }
+}
+
+/// What the row before had, or else what is made anew.
+fn kept<T: Clone>(
+    before: &mut Option<T>,
+    is_same: impl FnOnce(&T) -> bool,
+    make: impl FnOnce() -> Result<T, Unreadable>,
+) -> Result<T, Unreadable> {
+    match before {
+        Some(known) if is_same(known) => Ok(known.clone()),
+        _ => Ok(before.insert(make()?).clone()),
     }
 }
 
@@ -251,22 +264,16 @@ fn end_of_entry(
         .ok_or_else(|| LedgerError::corrupt(Some(partition), Some(position), "the entry has no end").into())
 }
 
-fn covers(partition: &PartitionId, entry: &Entry, position: Position) -> Result<(), LedgerError> {
-    if entry.first <= position {
+fn covers(partition: &PartitionId, first: Position, position: Position) -> Result<(), LedgerError> {
+    if first <= position {
         return Ok(());
     }
     Err(LedgerError::corrupt(Some(partition), Some(position), "the event is part of no entry"))
 }
 
-fn seal(
-    partition: &PartitionId,
-    open: &mut Vec<Raw>,
-    entry: &Arc<Entry>,
-    events: &mut Vec<Event>,
-) -> Result<(), LedgerError> {
-    for raw in open.drain(..) {
-        covers(partition, entry, raw.position)?;
-        events.push(raw.with(entry.clone()));
+fn seal(partition: &PartitionId, page: &mut Rows, facts: Facts, holder: &[u8]) -> Result<(), LedgerError> {
+    if let Some(first) = page.open() {
+        covers(partition, facts.first, first)?;
     }
-    Ok(())
+    page.seal(facts, holder).map_err(|bad| bad.at(Some(partition), page.last()))
 }

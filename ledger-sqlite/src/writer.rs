@@ -9,7 +9,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
 
 use ledger_core::{Failure, FailureKind, LedgerError};
@@ -18,9 +18,10 @@ use tokio::sync::oneshot;
 
 use crate::classify::{self, Trouble};
 use crate::evidence::FLUSH;
-use crate::group::{Group, Standings};
+use crate::group::Group;
 use crate::pace::Pace;
 use crate::shared::Shared;
+use crate::standings::Standings;
 use crate::statement;
 use crate::task::{Flush, Task};
 
@@ -43,6 +44,11 @@ const FLUSH_WAIT: Duration = Duration::from_millis(100);
 /// How long the last counts of evidence wait for the lock when the handle is closed.
 const CLOSING_WAIT: Duration = Duration::from_secs(1);
 
+/// How long the writer looks for the next call before it sleeps: after a call that was alone, where the last wait was a
+/// short one. Who appends again and again sends within some 20 us of its answer, and to be woken takes as long again. Of
+/// many callers the others would be left out of the group, so for them it sleeps at once.
+const LOOK_OUT: Duration = Duration::from_micros(50);
+
 /// What the writer is sent.
 pub(crate) enum Job {
     /// A call.
@@ -58,6 +64,10 @@ pub(crate) struct Writer {
     shared: Arc<Shared>,
     queue: Receiver<Job>,
     waiting: VecDeque<Box<dyn Task>>,
+    /// Whether the last group was one call alone.
+    was_alone: bool,
+    /// Whether the last call that was waited for came soon.
+    came_soon: bool,
     standings: Standings,
     flushed: Instant,
     is_flush_due: bool,
@@ -83,6 +93,8 @@ impl Writer {
             shared,
             queue,
             waiting: VecDeque::new(),
+            was_alone: false,
+            came_soon: false,
             standings: Standings::default(),
             flushed: Instant::now(),
             is_flush_due: false,
@@ -114,6 +126,30 @@ impl Writer {
 
     /// Waits for a call, or until counts are due.
     fn wait(&mut self) {
+        let start = Instant::now();
+        if !(self.was_alone && self.came_soon && self.look_out(start)) {
+            self.sleep();
+        }
+        // Twice as long, because a sleep ends later than the call came.
+        self.came_soon = start.elapsed() < 2 * LOOK_OUT;
+    }
+
+    /// Looks for a call without falling asleep; whether one came. Others may have the processor meanwhile.
+    fn look_out(&mut self, start: Instant) -> bool {
+        while start.elapsed() < LOOK_OUT {
+            match self.queue.try_recv() {
+                Ok(job) => {
+                    self.take(job);
+                    return true;
+                }
+                Err(TryRecvError::Empty) => std::thread::yield_now(),
+                Err(TryRecvError::Disconnected) => return false,
+            }
+        }
+        false
+    }
+
+    fn sleep(&mut self) {
         if !self.shared.evidence.has_pending() {
             match self.queue.recv() {
                 Ok(job) => self.take(job),
@@ -160,11 +196,13 @@ impl Writer {
             return;
         }
         let mut members = self.next_members(max);
+        self.was_alone = members.len() == 1;
         match self.run_group(&mut members) {
             Outcome::Committed => members.into_iter().for_each(|task| task.answer()),
             Outcome::Failed(error) => members.into_iter().for_each(|task| task.fail(&error)),
             Outcome::RolledBack(error) => self.run_again(members, &error),
         }
+        self.standings.tidy();
     }
 
     /// What was rolled back is run member by member. A lone one has failed; but a refusal stands, without its record

@@ -43,12 +43,16 @@ mod reader;
 mod records;
 #[path = "../src/row.rs"]
 mod row;
+#[path = "../src/rows.rs"]
+mod rows;
 #[path = "../src/schema.rs"]
 mod schema;
 #[path = "../src/shared.rs"]
 mod shared;
 #[path = "../src/statement.rs"]
 mod shipped;
+#[path = "../src/standings.rs"]
+mod standings;
 #[path = "../src/store.rs"]
 mod store;
 #[path = "../src/task.rs"]

@@ -10,8 +10,8 @@ use super::rules;
 use super::tenure::Tenure;
 use crate::{
     Advance, Advanced, Append, AppendId, Appended, Claim, Claimed, Description, Ended, EventKind, Failure, FailureKind,
-    Fate, FencedLedger, Generation, Lease, LedgerError, Note, Observation, Page, PageSize, PartitionId, PartitionPage,
-    PartitionState, Position, RecordPage, RecordSlot, Released, Renewal, Result, Ttl,
+    Fate, FencedLedger, Generation, LazyPage, Lease, LedgerError, Note, Observation, Page, PageSize, PartitionId,
+    PartitionPage, PartitionState, Position, RecordPage, RecordSlot, Released, Renewal, Result, Ttl,
 };
 
 /// Sends appends under the writer's lease as the writer does; all else goes to the ledger as it is.
@@ -72,6 +72,10 @@ impl FencedLedger for Guarded {
 
     async fn read(&self, partition: &PartitionId, from: Position, limit: PageSize) -> Result<Page> {
         self.ledger().read(partition, from, limit).await
+    }
+
+    async fn read_lazily(&self, partition: &PartitionId, from: Position, limit: PageSize) -> Result<LazyPage> {
+        self.ledger().read_lazily(partition, from, limit).await
     }
 
     async fn read_kind(

@@ -9,9 +9,9 @@ use super::Witness;
 use super::compare::{compare, newest};
 use crate::{
     AcquisitionId, Advance, Advanced, Append, AppendId, Appended, Claim, Claimed, Description, Digest, Ended,
-    EventKind, Failure, FailureKind, Fate, FencedLedger, Generation, Lease, LedgerError, LedgerId, Mark, Note,
-    Observation, Page, PageSize, PartitionId, PartitionPage, PartitionState, Position, Reason, RecordPage, RecordSlot,
-    Released, Renewal, Result, Rewind, RolledBack, Ttl, chain,
+    EventKind, Failure, FailureKind, Fate, FencedLedger, Generation, LazyPage, Lease, LedgerError, LedgerId, Mark,
+    Note, Observation, Page, PageSize, PartitionId, PartitionPage, PartitionState, Position, Reason, RecordPage,
+    RecordSlot, Released, Renewal, Result, Rewind, RolledBack, Ttl, chain,
 };
 
 /// When marks are kept beside those of claims and advances. What was acknowledged after the last mark can be lost without
@@ -320,6 +320,10 @@ impl FencedLedger for Witnessed {
 
     async fn read(&self, partition: &PartitionId, from: Position, limit: PageSize) -> Result<Page> {
         self.ledger.read(partition, from, limit).await
+    }
+
+    async fn read_lazily(&self, partition: &PartitionId, from: Position, limit: PageSize) -> Result<LazyPage> {
+        self.ledger.read_lazily(partition, from, limit).await
     }
 
     async fn read_kind(
