@@ -197,6 +197,8 @@ mod tests {
     #[test]
     fn a_digest_reads_what_it_prints_and_nothing_else() {
         let digest = content(&[]);
+        assert_eq!(format!("{digest:?}"), digest.to_string(), "it is printed the same everywhere");
+        assert_eq!(digest.to_string().len(), 64);
         let text = serde_json::to_string(&digest).expect("text");
         assert_eq!(serde_json::from_str::<Digest>(&text).expect("read back"), digest);
         for wrong in ["", "zz", &"0".repeat(63), &"0".repeat(65), &"é".repeat(64)] {

@@ -398,3 +398,7 @@ fn released_at(write: &Write, standing: &Standing, judged: Judged) -> Released {
     let stored = write.lease.as_ref().unwrap_or(&standing.lease);
     Released::Now { position: stored.head, judged: Judged { revision: revision_after(stored), ..judged } }
 }
+
+#[cfg(test)]
+#[path = "decide_tests.rs"]
+mod tests;

@@ -252,6 +252,18 @@ fn a_replay_needs_a_valid_lease_and_ignores_the_expected_position() {
     assert_eq!(judge(Some(&standing), request, &at(EXPIRES_AT)), Verdict::Refused(Reason::Expired));
 }
 
+#[test]
+fn an_expectation_is_the_head_itself() {
+    let standing = standing();
+    let lease = standing.lease.lease(ledger(), &partition());
+    let refused = Verdict::Refused(Reason::PositionConflict);
+    for (expected, verdict) in [(6, refused.clone()), (7, Verdict::Granted), (8, refused)] {
+        let append = some_append().expecting(position(expected));
+        let request = Request::Append { lease: &lease, append: &append, earlier: None };
+        assert_eq!(judge(Some(&standing), request, &at(GRANTED_AT)), verdict, "expecting {expected}");
+    }
+}
+
 /// T3 as one table: at equality the lease has expired, for everybody.
 #[test]
 fn expiry_is_one_boundary_for_all_operations() {
@@ -335,6 +347,8 @@ fn judged_time_never_goes_behind_what_is_recorded() {
     standing.lease.recorded_at = Timestamp::from_micros(EXPIRES_AT);
     let behind = judged(Some(&standing), Timestamp::from_micros(5));
     assert_eq!((behind.time.as_micros(), behind.clock_behind), (EXPIRES_AT, true));
+    let level = judged(Some(&standing), Timestamp::from_micros(EXPIRES_AT));
+    assert_eq!((level.time.as_micros(), level.clock_behind), (EXPIRES_AT, false));
     let ahead = judged(Some(&standing), Timestamp::from_micros(EXPIRES_AT + 1));
     assert_eq!((ahead.time.as_micros(), ahead.clock_behind), (EXPIRES_AT + 1, false));
     assert!(standing.has_visibly_ended(generation(5)), "the recorded time has reached the expiry");
@@ -370,4 +384,39 @@ fn every_way_in_which_log_and_lease_can_disagree_is_seen() {
         entry.last = position(8);
     };
     assert!(tip(claimed_later).has_diverged(), "a lease rewound behind its own claim");
+}
+
+/// Where the log falls short of the lease, the lease says where it should end (I2). Else the log does.
+#[test]
+fn what_is_observed_is_the_end_that_should_be_there() {
+    let ends_at = |last: i64, chain: u8| {
+        let mut standing = standing();
+        let tip = standing.tip.as_deref().expect("the standing has a tip").clone();
+        standing.tip = Some(Arc::new(Entry { last: position(last), chain: Digest::new([chain; 32]), ..tip }));
+        let tenure = standing.tenure(ledger(), &partition());
+        (tenure.head.get(), tenure.chain)
+    };
+    assert_eq!(ends_at(6, 6), (7, Digest::new([7; 32])), "a cut tail");
+    assert_eq!(ends_at(7, 9), (7, Digest::new([9; 32])), "edited, as it stands there");
+    assert_eq!(ends_at(8, 8), (8, Digest::new([8; 32])), "an append moves the log on alone");
+}
+
+/// R3: the claim that followed tells how a tenure ended; where only an advance did, the stored lease does.
+#[test]
+fn how_an_earlier_tenure_ended() {
+    let who = || (holder("a"), acquisition(0xa4));
+    let lease = standing().lease;
+    let previous = crate::Predecessor::new(holder("a"), generation(4), acquisition(0xa4), position(6));
+    let given = lease.lease(ledger(), &partition());
+    let next = crate::Succession::new(Some(previous), Basis::Released, &given, Timestamp::from_micros(GRANTED_AT));
+    let told = crate::PastTenure::new(holder("a"), acquisition(0xa4), TenureEnd::from(&next));
+    assert_eq!(crate::PastTenure::before(who(), Some(&next), &lease), Some(told));
+    let vacancy = Vacancy::Advanced { reason: crate::Note::new("restored").expect("a note") };
+    let advanced = StoredLease { vacancy: Some(vacancy.clone()), ..lease.clone() };
+    let told = crate::PastTenure::new(holder("a"), acquisition(0xa4), TenureEnd::new((&vacancy).into()));
+    assert_eq!(crate::PastTenure::before(who(), None, &advanced), Some(told));
+    for vacancy in [None, Some(Vacancy::Released)] {
+        let edited = StoredLease { vacancy, ..lease.clone() };
+        assert_eq!(crate::PastTenure::before(who(), None, &edited), None, "the log was edited");
+    }
 }

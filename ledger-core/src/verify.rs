@@ -248,3 +248,7 @@ impl<'a> Walk<'a> {
         Verification::Clean { entries: self.entries, events, head }
     }
 }
+
+#[cfg(test)]
+#[path = "verify_tests.rs"]
+mod tests;

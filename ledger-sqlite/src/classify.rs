@@ -190,5 +190,66 @@ mod tests {
         assert!(is_stale_snapshot(&error(ffi::SQLITE_BUSY_SNAPSHOT)));
         assert!(!is_stale_snapshot(&error(ffi::SQLITE_BUSY)));
         assert!(is_busy(&error(ffi::SQLITE_BUSY_SNAPSHOT)));
+        assert!(!is_busy(&error(ffi::SQLITE_FULL)));
+    }
+
+    #[test]
+    fn each_failure_has_its_kind_and_its_words() {
+        for (code, kind, says) in [
+            (ffi::SQLITE_BUSY, FailureKind::Busy, "locked by another"),
+            (ffi::SQLITE_LOCKED, FailureKind::Busy, "locked by another"),
+            (ffi::SQLITE_FULL, FailureKind::StorageFull, "no room is left"),
+            (ffi::SQLITE_READONLY, FailureKind::ReadOnly, "may only be read"),
+            (ffi::SQLITE_CANTOPEN, FailureKind::Unavailable, "can not be opened"),
+            (ffi::SQLITE_PERM, FailureKind::Unavailable, "can not be opened"),
+            (ffi::SQLITE_IOERR_READ, FailureKind::Unavailable, "the file system failed"),
+            (ffi::SQLITE_NOMEM, FailureKind::Other, "refused a statement"),
+        ] {
+            let LedgerError::NotWritten(failure) = before_commit(error(code)) else { panic!("{code} is not written") };
+            assert_eq!((failure.kind, failure.detail.contains(says)), (kind, true), "{code}: {failure}");
+        }
+        for (code, says) in [
+            (ffi::SQLITE_CORRUPT, "a page of the database is damaged"),
+            (ffi::SQLITE_NOTADB, "no database"),
+            (ffi::SQLITE_CONSTRAINT, "contradicts"),
+            (ffi::SQLITE_IOERR_CORRUPTFS, "the file system failed"),
+        ] {
+            let LedgerError::Corrupt { detail, .. } = before_commit(error(code)) else { panic!("{code} is corrupt") };
+            assert!(detail.contains(says), "{code}: {detail}");
+        }
+    }
+
+    /// SQLite says it in words alone.
+    #[test]
+    fn what_is_missing_from_the_schema_is_corruption() {
+        let generic = |message: &str| {
+            rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_ERROR), Some(message.to_owned()))
+        };
+        let input = |message: &str| rusqlite::Error::SqlInputError {
+            error: ffi::Error::new(ffi::SQLITE_ERROR),
+            msg: message.to_owned(),
+            sql: String::new(),
+            offset: 0,
+        };
+        for said in [generic as fn(&str) -> rusqlite::Error, input] {
+            assert!(is_no_such_table(&said("no such table: fenced_log")));
+            assert!(!is_no_such_table(&said("no such column: head")));
+            assert!(is_corrupt(&said("no such column: head")) && is_corrupt(&said("no such table: fenced_log")));
+            assert!(!is_corrupt(&said("near \"x\": syntax error")));
+        }
+        assert!(!is_no_such_table(&error(ffi::SQLITE_ERROR)) && !is_corrupt(&error(ffi::SQLITE_ERROR)));
+        assert!(is_corrupt(&rusqlite::Error::QueryReturnedNoRows), "a row that is always there");
+    }
+
+    #[test]
+    fn an_answer_that_is_known_already_stays_as_it_is() {
+        let known = LedgerError::corrupt(None, None, "known");
+        let told = Trouble::from(known).before_commit();
+        assert!(matches!(told, LedgerError::Corrupt { ref detail, .. } if detail == "known"), "{told}");
+        let told = Trouble::from(error(ffi::SQLITE_FULL)).before_commit();
+        assert!(
+            matches!(told, LedgerError::NotWritten(ref failure) if failure.kind == FailureKind::StorageFull),
+            "{told}"
+        );
     }
 }

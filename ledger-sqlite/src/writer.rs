@@ -21,6 +21,7 @@ use crate::evidence::FLUSH;
 use crate::group::{Group, Standings};
 use crate::pace::Pace;
 use crate::shared::Shared;
+use crate::statement;
 use crate::task::{Flush, Task};
 
 /// A group has at most so many members. A cap of 64 would cost half of the throughput with 512 callers.
@@ -236,7 +237,7 @@ impl Writer {
     fn lock(&mut self) -> bool {
         let mut pace = Pace::new();
         loop {
-            let begun = self.connection.prepare_cached("BEGIN IMMEDIATE").and_then(|mut begin| begin.execute([]));
+            let begun = self.connection.prepare_cached(statement::BEGIN).and_then(|mut begin| begin.execute([]));
             let refreshed = match begun {
                 Ok(_) => self.standings.refresh(&self.connection),
                 Err(error) => Err(Trouble::Engine(error)),
@@ -316,7 +317,7 @@ fn write_evidence(group: &mut Group<'_>) -> Result<bool, Trouble> {
 
 fn commit(group: Group<'_>, has_counts: bool) -> Outcome {
     let (connection, shared) = (group.connection, group.shared);
-    let committed = connection.prepare_cached("COMMIT").and_then(|mut commit| commit.execute([]));
+    let committed = connection.prepare_cached(statement::COMMIT).and_then(|mut commit| commit.execute([]));
     if has_counts {
         shared.evidence.moved(committed.is_ok());
     }

@@ -278,6 +278,7 @@ pub(super) async fn tko14_lease_model_in_sequence(cx: Context) -> Verdict {
     clock.set(moment(13)).await;
     let again = claim(&*other, &jobs, "b", seconds(5)).await?.lease;
     equal("B's second generation, at 13", &again.generation.get(), &3)?;
+    ensure(again.acquisition != b.acquisition, "B's second tenure has an acquisition of its own", again.acquisition)?;
     let call = other.renew(&b, None);
     let what = "a renewal with B's earlier lease";
     refused_without_effect(what, &*ledger, &jobs, Reason::StaleGeneration, call).await?;

@@ -3,7 +3,7 @@
 use fastrand::Rng;
 
 use super::EPISODE;
-use super::operation::{AcquisitionPick, Change, ClockMove, IdPick, Observed, Operation, Token};
+use super::operation::{Above, AcquisitionPick, Change, ClockMove, IdPick, Observed, Operation, Size, Token, Way};
 
 /// So many operations of a seed, the same ones each time.
 pub fn generate(seed: u64, operations: usize) -> Vec<Operation> {
@@ -31,19 +31,26 @@ fn one(rng: &mut Rng, episode: u32) -> Operation {
                 3 => Observed::Acquisition,
                 _ => Observed::Current,
             },
-            acquisition: if rng.u8(0..5) == 0 {
-                AcquisitionPick::Known(rng.u8(..))
-            } else {
-                AcquisitionPick::Fresh(rng.u128(1..))
-            },
+            acquisition: acquisition(rng),
         },
         16..24 => Operation::Renew { token: token(rng), ttl: rng.bool().then(|| ttl(rng)) },
-        24..31 => Operation::Release { token: token(rng) },
-        31..33 => Operation::EndTenure {
+        24..30 => Operation::Release { token: token(rng) },
+        30..32 => Operation::EndTenure {
             partition,
-            observed: if rng.u8(0..4) == 0 { Observed::Generation(-1) } else { Observed::Current },
+            observed: if rng.bool() { Observed::Generation(-1) } else { Observed::Current },
         },
-        33..60 => Operation::Append {
+        32..34 => Operation::Advance {
+            partition,
+            operator: rng.u8(0..3),
+            above: match rng.u8(0..8) {
+                0 => Above::LastButOne,
+                1..4 => Above::None,
+                _ => Above::Beside(rng.i8(-1..6)),
+            },
+            acquisition: acquisition(rng),
+        },
+        34 => Operation::AdvanceAgain { back: rng.u8(0..2), other: rng.u8(0..4) == 0 },
+        35..60 => Operation::Append {
             token: token(rng),
             id: if rng.u8(0..4) == 0 { IdPick::Known(rng.u8(..)) } else { IdPick::Fresh(rng.u128(1..)) },
             other_content: rng.u8(0..6) == 0,
@@ -54,12 +61,31 @@ fn one(rng: &mut Rng, episode: u32) -> Operation {
                 2 | 3 => Some(0),
                 _ => None,
             },
+            remark: (rng.u8(0..5) == 0).then(|| rng.u8(0..2)),
         },
-        60..66 => Operation::Fate { partition, id: rng.u8(..), generation: rng.i8(-2..2) },
-        66..70 => Operation::Observe { partition },
-        70..76 => Operation::Read { partition, from: rng.u8(0..12), backward: rng.bool() },
-        76..79 => Operation::Records { partition },
-        79..98 => Operation::Clock(match rng.u8(0..10) {
+        60..65 => Operation::Fate { partition, id: rng.u8(..), generation: rng.i8(-2..2) },
+        65..69 => Operation::Observe { partition },
+        69..76 => Operation::Read {
+            partition,
+            from: rng.u8(0..12),
+            way: match rng.u8(0..8) {
+                0..3 => Way::Forward,
+                3 => Way::Backward,
+                4 | 5 => Way::BackwardFromTheHead,
+                _ => Way::OfKind(rng.u8(0..2)),
+            },
+            size: match rng.u8(0..4) {
+                0 => Size::Items(rng.u8(1..5)),
+                1 => Size::Bytes(rng.u8(1..100)),
+                _ => Size::Max,
+            },
+        },
+        76 => Operation::Partitions { after: rng.bool().then_some(partition), limit: rng.u8(1..5) },
+        77..79 => Operation::Records { partition },
+        // Half of the episodes are of one handle: there, a record's last refusal is the last one for every store.
+        79..83 if episode.is_multiple_of(2) => Operation::OtherHandle,
+        79..83 => Operation::Observe { partition },
+        83..98 => Operation::Clock(match rng.u8(0..10) {
             0..5 => ClockMove::Expiry { partition, by: rng.i8(-1..2) },
             5..8 => ClockMove::By(rng.i32(0..3_000_000)),
             8 => ClockMove::By(rng.i32(0..2)),
@@ -69,8 +95,13 @@ fn one(rng: &mut Rng, episode: u32) -> Operation {
     }
 }
 
+fn acquisition(rng: &mut Rng) -> AcquisitionPick {
+    if rng.u8(0..5) == 0 { AcquisitionPick::Known(rng.u8(..)) } else { AcquisitionPick::Fresh(rng.u128(1..)) }
+}
+
 fn token(rng: &mut Rng) -> Token {
-    let change = match rng.u8(0..16) {
+    let change = match rng.u8(0..17) {
+        16 => Change::Ledger,
         0 | 1 => Change::Holder(rng.u8(0..3)),
         2 => Change::Generation(-1),
         3 => Change::Generation(1),

@@ -4,22 +4,25 @@
 //! [`ledger_core::decide`] over plain maps, and compares the answers, their times, chain values and evidence
 //! included. Where two answers differ it drops operations as long as they still differ, and reports what is left.
 //!
-//! The clients are not honest: leases are presented with another holder, generation, acquisition or partition, ids are
-//! used twice, times are steered to the microsecond around an expiry, also back. Honest clients can not test a fence.
+//! The clients are not honest: leases are presented with another holder, generation, acquisition, partition or ledger, ids
+//! are used twice, times are steered to the microsecond around an expiry, also back. Honest clients can not test a fence.
+//! One call follows the other, over one of two handles; there is no fault, and everything is small.
 
 mod generate;
+mod look;
 mod many;
 mod model;
 mod operation;
+mod world;
 
 use crate::{Harness, HarnessError, HookError, Storage};
 
 pub use generate::generate;
 pub use many::{OPERATIONS_VARIABLE, differentials};
 pub use model::Model;
-pub use operation::{AcquisitionPick, Change, ClockMove, IdPick, Observed, Operation, Token};
+pub use operation::{Above, AcquisitionPick, Change, ClockMove, IdPick, Observed, Operation, Size, Token, Way};
 
-use operation::World;
+use world::World;
 
 /// How many operations share partitions. Then come fresh ones.
 pub const EPISODE: usize = 60;

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use ledger_core::decide::{self, Decision, Subject};
 use ledger_core::{
-    Append, AppendId, Appended, Claim, Claimed, Ended, Entry, Event, Fate, Generation, Lease, LedgerError, LedgerId,
-    NewEvent, Note, Observation, OwnEvent, PartitionId, PartitionState, PastTenure, Position, RecordBudget,
-    RejectionRecord, Released, Renewal, Result, Standing, Timestamp, Ttl, judge,
+    AcquisitionId, Advance, AdvanceRecord, Advanced, Append, AppendId, Appended, Claim, Claimed, Ended, Entry, Event,
+    Fate, Generation, Lease, LedgerError, LedgerId, NewEvent, Note, Observation, OwnEvent, PartitionId, PartitionState,
+    PastTenure, Position, RecordBudget, RejectionRecord, Released, Renewal, Result, Standing, Tail, Timestamp, Ttl,
+    judge,
 };
 
 /// What a ledger must answer, one call after the other.
@@ -41,6 +42,15 @@ impl Part {
         });
         PastTenure::before((entry.holder.clone(), entry.acquisition), next.as_ref(), &self.standing.lease)
     }
+
+    fn advance(&self, acquisition: AcquisitionId) -> Option<(Arc<Entry>, AdvanceRecord)> {
+        self.log.iter().filter(|(entry, _)| entry.acquisition == acquisition).find_map(|(entry, events)| {
+            match OwnEvent::read(&events[0].kind, &events[0].payload) {
+                Ok(Some(OwnEvent::Advanced(record))) => Some((entry.clone(), record)),
+                _ => None,
+            }
+        })
+    }
 }
 
 impl Model {
@@ -63,11 +73,13 @@ impl Model {
 
     /// As [`renew`](ledger_core::FencedLedger::renew).
     pub fn renew(&mut self, lease: &Lease, ttl: Option<Ttl>) -> Result<Renewal> {
+        lease.check_ledger(self.ledger)?;
         self.apply(&lease.partition, |subject, _| decide::renew(subject, lease, ttl))
     }
 
     /// As [`release`](ledger_core::FencedLedger::release).
     pub fn release(&mut self, lease: &Lease) -> Result<Released> {
+        lease.check_ledger(self.ledger)?;
         self.apply(&lease.partition, |subject, part| {
             decide::release(subject, part.and_then(|part| part.past(lease.generation)).as_ref(), lease)
         })
@@ -78,8 +90,19 @@ impl Model {
         self.apply(partition, |subject, _| decide::end_tenure(subject, observed, reason))
     }
 
+    /// As [`advance`](ledger_core::FencedLedger::advance).
+    pub fn advance(&mut self, advance: &Advance) -> Result<Advanced> {
+        self.apply(&advance.partition, |subject, part| {
+            let taken = part.and_then(|part| part.advance(advance.acquisition));
+            let taken = taken.as_ref().map(|(entry, record)| (entry.as_ref(), record));
+            let earlier = part.and_then(|part| part.entry(advance.acquisition.into())).map(Arc::as_ref);
+            decide::advance(subject, &Tail::of(subject.standing), taken, earlier, advance)
+        })
+    }
+
     /// As [`append`](ledger_core::FencedLedger::append).
     pub fn append(&mut self, lease: &Lease, append: &Append) -> Result<Appended> {
+        lease.check_ledger(self.ledger)?;
         self.apply(&lease.partition, |subject, part| {
             decide::append(subject, part.and_then(|part| part.entry(append.id())), lease, append)
         })
@@ -121,6 +144,11 @@ impl Model {
             }
         }
         Ok(found)
+    }
+
+    /// The partitions that were ever claimed or advanced, those after a name.
+    pub fn partitions(&self, after: Option<&PartitionId>) -> Vec<PartitionId> {
+        self.parts.keys().filter(|name| after.is_none_or(|after| *name > after)).cloned().collect()
     }
 
     /// All rejection records of a partition, those from before its first claim first.

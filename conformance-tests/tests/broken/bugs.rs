@@ -8,7 +8,7 @@ use ledger_core::{
 use std::sync::Arc;
 
 /// What is wrong with a ledger.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Bug {
     CheckAndWriteInTwoSteps,
     HolderNotCompared,
@@ -23,6 +23,9 @@ pub(crate) enum Bug {
     ClockStepBackBelieved,
     GenerationReusedAfterRelease,
     GenerationResetOnReopen,
+    GenerationResetByRelease,
+    GenerationReusedForTheSameName,
+    AcquisitionKeptForTheSameName,
     ObservationIgnored,
     LiveLeaseTakenByTheSameName,
     AcquisitionsForgotten,
@@ -31,6 +34,8 @@ pub(crate) enum Bug {
     RenewalShortens,
     LateReleaseEndsTheSuccessor,
     RefusalUsesUpAPosition,
+    ReplayUsesUpAPosition,
+    PositionsRestartAtATakeover,
     BatchWrittenInTwoSteps,
     AnswerIsNotWhatIsStored,
     IdsNotLookedUp,
@@ -244,14 +249,30 @@ impl Bug {
         lease
     }
 
-    /// Gives another generation to a claim than the store should.
+    /// Gives to a claim what the store should not: a generation, an acquisition or a position.
     pub(crate) fn claimed(self, decision: &mut Decision<Claimed>, standing: Option<&Standing>, partitions: usize) {
+        match (self, standing) {
+            (Self::AcquisitionKeptForTheSameName, Some(standing)) => keep_acquisition(decision, standing),
+            (Self::PositionsRestartAtATakeover, Some(_)) => restart_positions(decision),
+            _ => self.give_generation(decision, standing, partitions),
+        }
+    }
+
+    fn give_generation(self, decision: &mut Decision<Claimed>, standing: Option<&Standing>, partitions: usize) {
+        let is_same = |standing: &Standing| {
+            let claimed = decision.answer.as_ref();
+            claimed.is_ok_and(|claimed| claimed.lease.holder == standing.lease.holder)
+        };
         let again = match (self, standing) {
             (Self::GenerationReusedAfterRelease, Some(standing))
                 if standing.lease.vacancy == Some(Vacancy::Released) =>
             {
                 standing.lease.generation
             }
+            (Self::GenerationResetByRelease, Some(standing)) if standing.lease.vacancy == Some(Vacancy::Released) => {
+                Generation::FIRST
+            }
+            (Self::GenerationReusedForTheSameName, Some(standing)) if is_same(standing) => standing.lease.generation,
             (Self::GenerationSharedByAllPartitions, None) => {
                 let number = i64::try_from(partitions + 1).expect("cases make few partitions");
                 Generation::new(number).expect("it counts from 1")
@@ -354,6 +375,33 @@ impl Bug {
             _ => events,
         }
     }
+}
+
+/// The claim of who had the lease before goes under the acquisition of before.
+fn keep_acquisition(decision: &mut Decision<Claimed>, standing: &Standing) {
+    let (holder, acquisition) = (&standing.lease.holder, standing.lease.acquisition);
+    let (Ok(claimed), Some(lease), Some((entry, _))) =
+        (&mut decision.answer, &mut decision.write.lease, &mut decision.write.entry)
+    else {
+        return;
+    };
+    if claimed.lease.holder == *holder {
+        let entry = Arc::make_mut(entry);
+        (claimed.lease.acquisition, lease.acquisition, entry.acquisition) = (acquisition, acquisition, acquisition);
+        entry.id = Some(acquisition.into());
+    }
+}
+
+/// The claim stands at the first position again.
+fn restart_positions(decision: &mut Decision<Claimed>) {
+    let (Ok(claimed), Some(lease), Some((entry, _))) =
+        (&mut decision.answer, &mut decision.write.lease, &mut decision.write.entry)
+    else {
+        return;
+    };
+    let entry = Arc::make_mut(entry);
+    (claimed.head, lease.head) = (Position::FIRST, Position::FIRST);
+    (entry.first, entry.last) = (Position::FIRST, Position::FIRST);
 }
 
 /// What a JSON column makes of an event.

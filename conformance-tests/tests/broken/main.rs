@@ -12,6 +12,7 @@ mod matrix;
 mod records;
 mod reference;
 mod shadow;
+mod unseen;
 mod witness;
 
 use std::collections::BTreeSet;

@@ -191,6 +191,11 @@ impl Reference {
                     }
                     return Err(LedgerError::NotWritten(Failure::new(FailureKind::Other, "the write failed")));
                 }
+                if let (Some(Bug::ReplayUsesUpAPosition), true, Some(part)) =
+                    (bug, write.is_empty(), state.parts.get_mut(name))
+                {
+                    part.burned += 1;
+                }
                 self.write(state, name, write);
                 Ok(answer)
             }
