@@ -22,6 +22,9 @@ pub(crate) const BARRIER: &str = "barrier";
 /// How long a lease may keep the barrier waiting, before an operator frees the partition.
 const PATIENCE: Duration = Duration::from_millis(1_200);
 
+/// Within what time a call is answered once the faults are over. Other work of the machine must not break it.
+const ANSWERED: Duration = Duration::from_secs(60);
+
 /// What a round showed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Round {
@@ -167,6 +170,7 @@ async fn take_over(field: &Field) -> Result<Content> {
     let recorder = Arc::new(Recorder::create(field.histories().join(format!("{BARRIER}.jsonl")), BARRIER)?);
     let recorded = Recorded::new(opened.ledger(), recorder.clone());
     let history = History::load(field.histories())?;
+    recorder.healed(ANSWERED)?;
     barrier(&recorded, &history.partitions(), PATIENCE).await.map_err(|stop| stop.to_string())?;
     for (partition, id, generation) in open_appends(&history) {
         recorded.fate(&partition, id, generation).await?;

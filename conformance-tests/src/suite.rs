@@ -95,7 +95,7 @@ impl Suite {
             Outcome::Skipped { hook: Hook::Clock, reason }
         } else {
             match unwound(random::differential(harness, seed, operations)).await {
-                Ok(Ok(())) => Outcome::Passed,
+                Ok(Ok(_)) => Outcome::Passed,
                 Ok(Err(difference)) => {
                     let steps = difference.operations.iter().map(|operation| format!("\n      {operation:?}"));
                     let at = format!("the last of{}", steps.collect::<String>());

@@ -14,7 +14,7 @@ name::text_newtype!(
     /// What happened: 1 to 255 bytes of UTF-8 without control characters.
     ///
     /// [`EventKind::new`] refuses kinds that start with `$`, which are the ledger's own (A6); reads return those too.
-    EventKind,
+    EventKind(std::sync::Arc<str>),
     "event kind",
     |text: &str| {
         name::check("event kind", text)?;

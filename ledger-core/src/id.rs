@@ -2,10 +2,10 @@
 
 use uuid::Uuid;
 
-use crate::Invalid;
+use crate::{Invalid, random};
 
 macro_rules! uuid_newtype {
-    ($(#[$doc:meta])* $name:ident, $what:literal) => {
+    ($(#[$doc:meta])* $name:ident, $what:literal, $mint:expr) => {
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
         #[serde(try_from = "Uuid", into = "Uuid")]
@@ -14,7 +14,7 @@ macro_rules! uuid_newtype {
         impl $name {
             /// Mints a new one: a UUID of version 7 (time-ordered, 74 random bits).
             pub fn mint() -> Self {
-                Self(Uuid::now_v7())
+                Self($mint())
             }
 
             /// Takes any UUID but the nil one.
@@ -63,7 +63,8 @@ uuid_newtype!(
     /// Names one ledger. Minted when the ledger is installed; every lease carries it, so that a lease of
     /// another ledger is refused before the store is asked (J4).
     LedgerId,
-    "ledger id"
+    "ledger id",
+    Uuid::now_v7
 );
 
 uuid_newtype!(
@@ -73,7 +74,10 @@ uuid_newtype!(
     /// It tells two tenures of one holder name apart, also where a store that lost its newest writes
     /// gave the same generation out twice.
     AcquisitionId,
-    "acquisition id"
+    "acquisition id",
+    // Two processes with one acquisition would be one holder to the store, so nothing of it comes from a supply that a
+    // fork has doubled.
+    Uuid::now_v7
 );
 
 uuid_newtype!(
@@ -82,7 +86,8 @@ uuid_newtype!(
     /// Ids are scoped to a partition and are known over its whole life. The ledger's `$claimed` entries
     /// use their acquisition as id, in the same scope.
     AppendId,
-    "append id"
+    "append id",
+    random::uuid_v7
 );
 
 /// The id of a `$claimed` entry is its acquisition, so that [`fate`](crate::FencedLedger::fate) settles a claim too.

@@ -9,7 +9,7 @@ use crate::{
 
 name::text_newtype!(
     /// The name of a writer: 1 to 255 bytes of UTF-8 without control characters, and not blank.
-    Holder,
+    Holder(name::Hashed),
     "holder",
     |text: &str| {
         name::check("holder", text)?;
@@ -20,10 +20,17 @@ name::text_newtype!(
     }
 );
 
+impl Holder {
+    /// The SHA-256 of the name, which enters the chain (I1). Computed when the name is made.
+    pub fn digest(&self) -> Digest {
+        self.0.digest()
+    }
+}
+
 name::text_newtype!(
     /// A short text that somebody answers for, such as an operator's reason or a request's owner: 1 to 255 bytes of
     /// UTF-8 without control characters, and not blank.
-    Note,
+    Note(std::sync::Arc<str>),
     "note",
     |text: &str| {
         name::check("note", text)?;

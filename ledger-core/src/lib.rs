@@ -56,6 +56,7 @@ mod number;
 mod own;
 mod page;
 mod partition;
+mod random;
 mod record;
 mod rejection;
 mod remark;

@@ -1,6 +1,10 @@
 //! The rules that all names share: partitions, holders, event kinds.
 
-use crate::Invalid;
+use std::sync::Arc;
+
+use sha2::{Digest as _, Sha256};
+
+use crate::{Digest, Invalid};
 
 /// The longest name, in bytes of UTF-8: 255.
 pub const MAX_NAME_BYTES: usize = 255;
@@ -24,13 +28,46 @@ pub(crate) fn check_characters(what: &'static str, text: &str) -> Result<(), Inv
     }
 }
 
-/// A validated, cheaply cloned text newtype: `new`, `as_str`, `Display`, and serde through the same check.
+/// A name that enters the chain, with its digest: every entry has those of the same two names (I1).
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Hashed(Arc<Kept>);
+
+/// Of two, the texts are compared, for the order of names; the digests follow from them.
+#[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Kept {
+    text: Box<str>,
+    digest: Digest,
+}
+
+impl Hashed {
+    pub(crate) fn digest(&self) -> Digest {
+        self.0.digest
+    }
+}
+
+impl From<&str> for Hashed {
+    fn from(text: &str) -> Self {
+        // At once, not when it is first asked for: a name is a key in maps, and what changes is none to be.
+        let digest = Digest::new(Sha256::digest(text.as_bytes()).into());
+        Self(Arc::new(Kept { text: text.into(), digest }))
+    }
+}
+
+impl std::ops::Deref for Hashed {
+    type Target = str;
+    fn deref(&self) -> &str {
+        &self.0.text
+    }
+}
+
+/// A validated, cheaply cloned text newtype over `Arc<str>` or [`Hashed`]: `new`, `as_str`, `Display`, and serde through
+/// the same check.
 macro_rules! text_newtype {
-    ($(#[$doc:meta])* $name:ident, $what:literal, $check:expr) => {
+    ($(#[$doc:meta])* $name:ident($text:ty), $what:literal, $check:expr) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
         #[serde(try_from = "String", into = "String")]
-        pub struct $name(std::sync::Arc<str>);
+        pub struct $name($text);
 
         impl $name {
             #[doc = concat!("Checks `text` and makes a ", $what, " of it.\n\n# Errors\n\n[`Invalid`](crate::Invalid) names the limit and the actual value.")]

@@ -7,10 +7,17 @@ name::text_newtype!(
     ///
     /// Names compare byte for byte: `a`, `A`, the composed and the decomposed `á`, and a name with a trailing
     /// space are five partitions. A name is data, never part of a statement.
-    PartitionId,
+    PartitionId(name::Hashed),
     "partition",
     |text| name::check("partition", text)
 );
+
+impl PartitionId {
+    /// The SHA-256 of the name, which enters the chain (I1). Computed when the name is made.
+    pub fn digest(&self) -> Digest {
+        self.0.digest()
+    }
+}
 
 /// What a store knows of a partition at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ name::text_newtype!(
     /// The store keeps it with the rejection's record and nowhere else (E1); it is part of the record's key, so that
     /// two remarks are two records within the bound of E3. It is no part of the append's content: a replay may carry
     /// another one. A granted append leaves no trace of it.
-    Remark,
+    Remark(std::sync::Arc<str>),
     "remark",
     |text: &str| {
         if text.is_empty() {

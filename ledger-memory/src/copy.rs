@@ -1,7 +1,5 @@
 //! Copies of a ledger, to go back to.
 
-use std::collections::BTreeMap;
-
 use ledger_core::PartitionId;
 
 use crate::partition::Partition;
@@ -13,6 +11,6 @@ use ledger_core::RecordBudget;
 /// to see what your code does when its store goes back in time (I3).
 #[derive(Clone, Debug)]
 pub struct MemoryCopy {
-    pub(crate) partitions: BTreeMap<PartitionId, Partition>,
+    pub(crate) partitions: Vec<(PartitionId, Partition)>,
     pub(crate) never_claimed: RecordBudget,
 }

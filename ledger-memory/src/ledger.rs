@@ -1,8 +1,5 @@
 //! The ledger: partitions under their locks, every decision taken by `ledger-core`.
 
-use std::collections::BTreeMap;
-use std::ops::Bound;
-
 use async_trait::async_trait;
 use ledger_core::decide::{self, Decision, Subject};
 use ledger_core::{
@@ -14,7 +11,8 @@ use ledger_core::{
 
 use crate::copy::MemoryCopy;
 use crate::partition::{Partition, ahead};
-use crate::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use crate::partitions::{Partitions, lock};
+use crate::sync::{Arc, Mutex};
 
 /// A ledger in memory. `Clone` is a second handle on the same ledger.
 ///
@@ -29,7 +27,7 @@ pub struct MemoryLedger {
 struct Shared {
     id: LedgerId,
     clock: Arc<dyn Clock>,
-    partitions: RwLock<BTreeMap<PartitionId, Arc<Mutex<Partition>>>>,
+    partitions: Partitions,
     /// The evidence about partitions that were never claimed: one budget for all (E3).
     never_claimed: Mutex<RecordBudget>,
 }
@@ -45,7 +43,7 @@ impl MemoryLedger {
         let shared = Shared {
             id: LedgerId::mint(),
             clock: Arc::new(clock),
-            partitions: RwLock::default(),
+            partitions: Partitions::new(),
             never_claimed: Mutex::default(),
         };
         Self { shared: Arc::new(shared) }
@@ -53,28 +51,20 @@ impl MemoryLedger {
 
     /// Copies the whole ledger as it stands. Nobody may write meanwhile; a partition is copied at one moment all the same.
     pub fn copy(&self) -> MemoryCopy {
-        let map = self.map();
-        let partitions = map.iter().map(|(name, partition)| (name.clone(), lock(partition).clone())).collect();
-        MemoryCopy { partitions, never_claimed: lock(&self.shared.never_claimed).clone() }
+        let never_claimed = lock(&self.shared.never_claimed).clone();
+        MemoryCopy { partitions: self.shared.partitions.copy(), never_claimed }
     }
 
     /// Puts the ledger back to what a copy of it has, under every handle. What is written just then may go into the state
     /// that is thrown away, as with a store on disk.
     pub fn restore(&self, copy: &MemoryCopy) {
-        let fresh =
-            |(name, partition): (&PartitionId, &Partition)| (name.clone(), Arc::new(Mutex::new(partition.clone())));
-        let mut partitions = self.shared.partitions.write().unwrap_or_else(PoisonError::into_inner);
-        *partitions = copy.partitions.iter().map(fresh).collect();
+        self.shared.partitions.replace(&copy.partitions);
         *lock(&self.shared.never_claimed) = copy.never_claimed.clone();
     }
 
-    /// The partition, where it was claimed before. The map's lock is not held afterwards.
+    /// The partition, where it was claimed before. No lock is held afterwards.
     fn find(&self, partition: &PartitionId) -> Option<Arc<Mutex<Partition>>> {
-        self.map().get(partition).cloned()
-    }
-
-    fn map(&self) -> RwLockReadGuard<'_, BTreeMap<PartitionId, Arc<Mutex<Partition>>>> {
-        self.shared.partitions.read().unwrap_or_else(PoisonError::into_inner)
+        self.shared.partitions.find(partition)
     }
 
     /// Decides under the partition's lock, the clock read last (T4), and does what was decided.
@@ -100,24 +90,22 @@ impl MemoryLedger {
         Subject::new(self.shared.id, partition, standing, self.shared.clock.now())
     }
 
-    /// Decides about a partition that was not there a moment ago: under the map's lock, so that one of those that race
-    /// is first (C2) and a refused one leaves nothing behind. `None` where the partition is there now.
+    /// Decides about a partition that was not there a moment ago: under a lock on its place, so that one of those that
+    /// race is first (C2) and a refused one leaves nothing behind. `None` where the partition is there now.
     fn decide_first<A>(
         &self,
         partition: &PartitionId,
         decide: impl FnOnce(Subject<'_>) -> Decision<A>,
     ) -> Option<Result<A>> {
-        let mut partitions = self.shared.partitions.write().unwrap_or_else(PoisonError::into_inner);
-        if partitions.contains_key(partition) {
-            return None;
-        }
-        let decision = decide(self.subject(partition, None));
-        if let (Some(lease), Some((entry, events))) = (decision.write.lease, decision.write.entry) {
-            let first = Partition::first(lease, entry, events);
-            partitions.insert(partition.clone(), Arc::new(Mutex::new(first)));
-        }
-        let keep = |rejection: Box<_>| lock(&self.shared.never_claimed).keep(*rejection).into();
-        Some(decision.answer.map_err(keep))
+        self.shared.partitions.first(partition, || {
+            let decision = decide(self.subject(partition, None));
+            let first = match (decision.write.lease, decision.write.entry) {
+                (Some(lease), Some((entry, events))) => Some(Partition::first(lease, entry, events)),
+                _ => None,
+            };
+            let keep = |rejection: Box<_>| lock(&self.shared.never_claimed).keep(*rejection).into();
+            (first, decision.answer.map_err(keep))
+        })
     }
 }
 
@@ -229,11 +217,8 @@ impl FencedLedger for MemoryLedger {
     }
 
     async fn partitions(&self, after: Option<&PartitionId>, limit: PageSize) -> Result<PartitionPage> {
-        let map = self.map();
-        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let mut names = map.range::<PartitionId, _>((start, Bound::Unbounded)).map(|(name, _)| name.clone());
-        let page = names.by_ref().take(size(limit)).collect();
-        Ok(PartitionPage::new(page, names.next().is_some()))
+        let (page, more) = self.shared.partitions.names(after, size(limit));
+        Ok(PartitionPage::new(page, more))
     }
 
     async fn rejections(
@@ -260,9 +245,4 @@ impl FencedLedger for MemoryLedger {
 
 fn size(limit: PageSize) -> usize {
     usize::try_from(limit.get()).unwrap_or(usize::MAX)
-}
-
-/// A lock whose holder panicked is taken all the same: a partition is changed by `apply` alone, after every check.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -32,6 +32,7 @@
 mod copy;
 mod ledger;
 mod partition;
+mod partitions;
 mod sync;
 
 pub use copy::MemoryCopy;

@@ -1,6 +1,6 @@
 //! One partition: its stored lease, its log, its evidence.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ledger_core::decide::Write;
@@ -16,8 +16,9 @@ pub(crate) struct Partition {
     pub(crate) standing: Standing,
     pub(crate) evidence: RecordBudget,
     log: Vec<(Arc<Entry>, Arc<[NewEvent]>)>,
-    /// Where in the log the entry of an id stands.
-    ids: HashMap<AppendId, usize>,
+    /// Where in the log the entry of an id stands. In order of the ids: those that are minted here rise with time, so that
+    /// the newest stand together, where the processor's cache has them.
+    ids: BTreeMap<AppendId, usize>,
     /// Where in the log the `$claimed` entries stand, by generation.
     claims: Vec<usize>,
 }
@@ -30,7 +31,7 @@ impl Partition {
             standing,
             evidence: RecordBudget::default(),
             log: Vec::new(),
-            ids: HashMap::new(),
+            ids: BTreeMap::new(),
             claims: Vec::new(),
         };
         partition.push(entry, events);

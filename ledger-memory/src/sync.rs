@@ -1,3 +1,3 @@
 //! The locks. The crate `schedules` compiles the same sources with shuttle's in this place.
 
-pub(crate) use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+pub(crate) use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};

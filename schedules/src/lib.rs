@@ -25,6 +25,8 @@ mod ledger;
 mod mark;
 #[path = "../../ledger-memory/src/partition.rs"]
 mod partition;
+#[path = "../../ledger-memory/src/partitions.rs"]
+mod partitions;
 
 /// What the keeper takes of it.
 mod shadow {
@@ -33,7 +35,7 @@ mod shadow {
 
 /// The locks of shuttle in place of the standard library's.
 mod sync {
-    pub(crate) use shuttle::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+    pub(crate) use shuttle::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 }
 
 pub use copy::MemoryCopy;

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ledger_core::{
-    AcquisitionId, Claim, Entry, Event, Failure, FailureKind, FencedLedger, FencedLedgerExt, Holder, LedgerError, Note,
-    OwnEvent, PageSize, PartitionId, Reason, Result, Revision, Succession, Ttl, Verification,
+    AcquisitionId, AdvanceRecord, Claim, Entry, Event, Failure, FailureKind, FencedLedger, FencedLedgerExt, Holder,
+    LedgerError, Note, OwnEvent, PageSize, PartitionId, Reason, Result, Revision, Succession, Ttl, Verification,
 };
 use serde::{Deserialize, Serialize};
 
-use super::record::Tenure;
+use super::facts::Tenure;
 use crate::context;
 use crate::{Stop, Violation};
 
@@ -76,8 +76,8 @@ pub enum Own {
     Released,
     /// `$ended`, with the operator's reason.
     Ended(Note),
-    /// `$advanced`. The checker does not judge a partition that has one.
-    Advanced,
+    /// `$advanced`, with what the operator's step found.
+    Advanced(AdvanceRecord),
 }
 
 impl Content {
@@ -127,7 +127,8 @@ const GIVE_UP: Duration = Duration::from_secs(60);
 
 /// Takes every partition over, so that nothing of the past can write to it any more: afterwards [`Content::read`].
 ///
-/// To be called when all who wrote are gone or have been given up, on a [recorded](super::Recorded) ledger, so that the
+/// But for an operator's advance, which needs no lease: so none may be under way. To be called when all who wrote are gone
+/// or have been given up, on a [recorded](super::Recorded) ledger, so that the
 /// checker knows whose these claims are. `also` names partitions that may not exist yet: where the answer of a first claim
 /// was lost, it could still come, and is settled by being too late. A partition whose lease does not end within `patience` (its store's clock may
 /// stand behind the recorded time) is freed as an operator does.
@@ -219,7 +220,7 @@ fn logged(events: &[Event]) -> Result<Vec<Logged>, Stop> {
                     Some(OwnEvent::Claimed(succession)) => Some(Own::Claimed(succession)),
                     Some(OwnEvent::Released) => Some(Own::Released),
                     Some(OwnEvent::Ended { reason }) => Some(Own::Ended(reason)),
-                    Some(OwnEvent::Advanced(_)) => Some(Own::Advanced),
+                    Some(OwnEvent::Advanced(record)) => Some(Own::Advanced(record)),
                     _ => None,
                 };
                 log.push(Logged::new(event.entry.clone(), 1, own));

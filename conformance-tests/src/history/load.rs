@@ -21,6 +21,8 @@ pub struct History {
     pub closed: Vec<Arc<str>>,
     /// When the store had been ended by force and was back.
     pub crashes: Vec<u64>,
+    /// When all faults were over, and within how many nanoseconds what was asked from then on was to be answered.
+    pub healed: Option<(u64, u64)>,
 }
 
 /// Why a history can not be read.
@@ -93,9 +95,9 @@ impl History {
             let line: Line = serde_json::from_str(line).map_err(|error| at(number, error.to_string()))?;
             let Some(process) = &process else {
                 match line {
-                    Line::Opened { version: FORMAT, process: name, .. } => process = Some(name.into()),
+                    Line::Opened { version: 1..=FORMAT, process: name, .. } => process = Some(name.into()),
                     Line::Opened { version, .. } => {
-                        return Err(at(number, format!("the format is {version}, and this reads {FORMAT}")));
+                        return Err(at(number, format!("the format is {version}, and this reads 1 to {FORMAT}")));
                     }
                     _ => return Err(at(number, "the first line is no `opened`".to_owned())),
                 }
@@ -113,6 +115,7 @@ impl History {
                 }
                 Line::Closed { .. } => self.closed.push(process.clone()),
                 Line::StoreCrashed { at } => self.crashes.push(at),
+                Line::Healed { at, within } => self.healed = Some((at, within)),
                 Line::Noted { .. } => {}
             }
         }

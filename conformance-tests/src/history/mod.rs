@@ -13,17 +13,21 @@
 //!
 //! | | |
 //! |---|---|
-//! | log | positions without a gap; each entry is written under the lease in force, before its expiry; each claim follows from the tenure before it (V1) |
+//! | log | positions without a gap; each entry is written under the lease in force, before its expiry; each claim and each operator's advance follows from what was there before it (V1) |
 //! | writes | whatever was acknowledged is there as it was acknowledged; nothing is there that nobody sent, or whose call was told that it was not written (V2, V3) |
 //! | order | what had returned before another was called stands before it, and its time is not later (V4) |
 //! | refusals, looks, replays, pages | each is what [`judge`](ledger_core::judge::judge) says of the state at the revision which it names, and that state was in force during the call (V5). This finds a refusal that is *wrong* |
 //! | fate | `Never` came true, `Undecided` could still be so, `Recorded` is in the log |
 //! | evidence | each refusal about the right to write has its record, with a count that is neither too small nor too large (E1 to E3) |
+//! | belief | counted, and no violation: writes under a lease that was over by the caller's own clock (V6) |
+//! | progress | since [`Recorder::healed`]: each call is answered within the bound, and a partition that is asked for is written to (V7) |
 //!
 //! Every answer carries its revision (J2), so the place of each in the one order is known, and nothing is searched:
-//! the check takes O(n log n), and each finding names its call. The one thing that no answer tells is where a renewal
-//! stands whose answer was lost; it is placed where it harms least, so a finding is never a guess. What that leaves
-//! open, and what is not checked: docs/verification.md of the repository.
+//! the check takes O(n log n), and each finding names its call. What no answer tells is where a renewal stands whose own
+//! answer was lost. That follows from what others were told: heads and revisions before and behind it, the expiry and
+//! the times that it explains, and the moment of its call. Where they leave its order among entries open whose answers
+//! were lost too, every such order is gone through, and accused is what none of them explains. So a finding is never a
+//! guess. What is not checked: docs/verification.md of the repository.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -50,6 +54,7 @@
 
 mod check;
 mod content;
+mod facts;
 mod invocation;
 mod load;
 mod record;
@@ -57,7 +62,8 @@ mod recorder;
 
 pub use check::{Counts, Finding, Findings, Kind, check};
 pub use content::{Content, Logged, Own, PartitionContent, barrier};
+pub use facts::{Kept, Seen, Tenure, Truth};
 pub use invocation::Invocation;
 pub use load::{History, LoadError};
-pub use record::{Answer, Call, FORMAT, Kept, Line, Seen, Tenure, Truth};
+pub use record::{Answer, Call, FORMAT, Line};
 pub use recorder::{Recorded, Recorder, now};

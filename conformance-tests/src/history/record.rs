@@ -3,14 +3,17 @@
 use std::sync::Arc;
 
 use ledger_core::{
-    AcquisitionId, Append, AppendId, Basis, Claim, Current, Digest, Entry, Expected, Fate, Generation, Holder, Judged,
-    Lease, LedgerError, Note, Observation, Page, PartitionId, Position, Reason, RecordState, Rejection, Remark,
-    TenureState, Timestamp, Ttl, Vacancy,
+    Advance, Append, AppendId, Basis, Claim, Digest, Entry, Expected, Fate, Generation, Holder, Judged, Lease,
+    LedgerError, Mark, Note, Observation, Page, PartitionId, Position, Reason, Rejection, Remark, Ttl, Vacancy,
 };
 use serde::{Deserialize, Serialize};
 
-/// The version of the format, in the first line of each file. A reader refuses a later one.
-pub const FORMAT: u32 = 1;
+use super::facts::{Kept, Seen, Tenure, Truth};
+
+/// The version of the format, in the first line of each file. A reader takes every earlier one, and refuses a later one.
+///
+/// 2 has an operator's advance, and the end of the faults.
+pub const FORMAT: u32 = 2;
 
 /// One line of a history file.
 ///
@@ -60,6 +63,13 @@ pub enum Line {
     StoreCrashed {
         /// When it was back.
         at: u64,
+    },
+    /// From now on nothing disturbs the store or its processes: what is asked is answered within a bound.
+    Healed {
+        /// When.
+        at: u64,
+        /// The bound, in nanoseconds.
+        within: u64,
     },
     /// A remark for people, such as a fault that was injected. Not judged.
     Noted {
@@ -111,6 +121,8 @@ pub enum Call {
         /// The reason given.
         reason: Note,
     },
+    /// [`advance`](ledger_core::FencedLedger::advance).
+    Advance(Advance),
     /// [`observe`](ledger_core::FencedLedger::observe).
     Observe(PartitionId),
     /// [`fate`](ledger_core::FencedLedger::fate).
@@ -156,6 +168,7 @@ impl Call {
         match self {
             Self::Append { lease, .. } | Self::Renew { lease, .. } | Self::Release(lease) => &lease.partition,
             Self::Claim(claim) => &claim.partition,
+            Self::Advance(advance) => &advance.partition,
             Self::EndTenure { partition, .. }
             | Self::Observe(partition)
             | Self::Fate { partition, .. }
@@ -168,7 +181,12 @@ impl Call {
     pub fn may_write(&self) -> bool {
         matches!(
             self,
-            Self::Append { .. } | Self::Claim(_) | Self::Renew { .. } | Self::Release(_) | Self::EndTenure { .. }
+            Self::Append { .. }
+                | Self::Claim(_)
+                | Self::Renew { .. }
+                | Self::Release(_)
+                | Self::EndTenure { .. }
+                | Self::Advance(_)
         )
     }
 }
@@ -187,6 +205,7 @@ impl std::fmt::Display for Call {
                 write!(f, "claim {} by `{}` on `{}`", claim.acquisition, claim.holder, claim.partition)
             }
             Self::EndTenure { partition, .. } => write!(f, "end of the tenure of `{partition}`"),
+            Self::Advance(advance) => write!(f, "advance {} of `{}`", advance.acquisition, advance.partition),
             Self::Observe(partition) => write!(f, "look at `{partition}`"),
             Self::Fate { partition, id, generation } => {
                 write!(f, "fate of {id} under generation {generation} on `{partition}`")
@@ -262,6 +281,15 @@ pub enum Answer {
     AlreadyVacant {
         /// How the tenure had ended.
         vacancy: Vacancy,
+        /// The judgement.
+        judged: Judged,
+    },
+    /// To an advance that was made.
+    Advanced {
+        /// The `$advanced` entry.
+        mark: Mark,
+        /// Whether it had been made before.
+        replayed: bool,
         /// The judgement.
         judged: Judged,
     },
@@ -371,6 +399,7 @@ impl Answer {
             | Self::AlreadyEnded { judged, .. }
             | Self::Ended { judged, .. }
             | Self::AlreadyVacant { judged, .. }
+            | Self::Advanced { judged, .. }
             | Self::Observed { judged, .. }
             | Self::Rejected { judged, .. } => Some(*judged),
             _ => None,
@@ -380,95 +409,5 @@ impl Answer {
     /// Whether it leaves open what was written.
     pub fn is_unknown(&self) -> bool {
         matches!(self, Self::Unknown(_))
-    }
-}
-
-/// What a page has of one entry.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Seen {
-    /// The entry.
-    pub entry: Arc<Entry>,
-    /// The positions of its events in the page, in the page's order.
-    pub positions: Vec<Position>,
-}
-
-/// A [`TenureState`], as a history keeps it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Tenure {
-    /// The lease.
-    pub lease: Lease,
-    /// Why the partition is vacant, if it is.
-    pub vacancy: Option<Vacancy>,
-    /// The recorded time.
-    pub recorded_at: Timestamp,
-    /// The head.
-    pub head: Position,
-    /// The chain value at the head.
-    pub chain: Digest,
-}
-
-impl Tenure {
-    /// What is kept of a tenure.
-    pub fn of(tenure: &TenureState) -> Self {
-        let TenureState { lease, vacancy, recorded_at, head, chain, .. } = tenure.clone();
-        Self { lease, vacancy, recorded_at, head, chain }
-    }
-}
-
-/// A [`Current`], as a history keeps it: what a refusal says is true.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Truth {
-    /// The holder.
-    pub holder: Holder,
-    /// The generation.
-    pub generation: Generation,
-    /// The acquisition.
-    pub acquisition: AcquisitionId,
-    /// The stored expiry.
-    pub expires_at: Timestamp,
-    /// Why the partition is vacant, if it is.
-    pub vacancy: Option<Vacancy>,
-    /// The head.
-    pub head: Position,
-}
-
-impl Truth {
-    /// What is kept of it.
-    pub fn of(current: &Current) -> Self {
-        let Current { holder, generation, acquisition, expires_at, vacancy, head, .. } = current.clone();
-        Self { holder, generation, acquisition, expires_at, vacancy, head }
-    }
-}
-
-/// What became of a rejection's record.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[allow(clippy::exhaustive_enums, reason = "closed: E2 knows these answers")]
-pub enum Kept {
-    /// It is no evidence.
-    NotEvidence,
-    /// The first of its key.
-    Stored,
-    /// A repeat.
-    Counted,
-    /// It could not be written, for this reason.
-    Missing(String),
-    /// It was left to the caller, whose transaction was open.
-    Carried,
-}
-
-impl Kept {
-    /// What is kept of it.
-    pub fn of(record: &RecordState) -> Self {
-        match record {
-            RecordState::NotEvidence => Self::NotEvidence,
-            RecordState::Stored => Self::Stored,
-            RecordState::Counted => Self::Counted,
-            RecordState::Missing { cause } => Self::Missing(cause.clone()),
-            RecordState::Carried => Self::Carried,
-        }
     }
 }

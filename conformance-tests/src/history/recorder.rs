@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use ledger_core::{
@@ -13,7 +14,8 @@ use ledger_core::{
     RecordSlot, Released, Renewal, Result, Ttl,
 };
 
-use super::record::{Answer, Call, FORMAT, Line, Tenure};
+use super::facts::Tenure;
+use super::record::{Answer, Call, FORMAT, Line};
 
 /// Writes the history of one process.
 ///
@@ -53,6 +55,17 @@ impl Recorder {
     /// Those of the file system.
     pub fn store_crashed(&self) -> io::Result<()> {
         self.write(&Line::StoreCrashed { at: now() })
+    }
+
+    /// Notes that all faults are over: from now on every call that the history still has is answered within `bound`, and a
+    /// partition that somebody wants is written to within that and the longest lease that any had. The checker demands it.
+    ///
+    /// # Errors
+    ///
+    /// Those of the file system.
+    pub fn healed(&self, bound: Duration) -> io::Result<()> {
+        let within = u64::try_from(bound.as_nanos()).unwrap_or(u64::MAX);
+        self.write(&Line::Healed { at: now(), within })
     }
 
     /// Notes that the ledger was closed in good order. To be called after that.
@@ -161,10 +174,8 @@ impl<L: FencedLedger + ?Sized> FencedLedger for Recorded<L> {
         self.record(call, self.ledger.end_tenure(partition, observed, reason), Answer::of_ended).await
     }
 
-    /// Passed on, with a note: the checker does not judge an operator's advance, and says so where the log has one.
     async fn advance(&self, advance: &Advance) -> Result<Advanced> {
-        self.recorder.note(format!("{advance:?}")).expect("the history can be written: see `Recorded`");
-        self.ledger.advance(advance).await
+        self.record(Call::Advance(advance.clone()), self.ledger.advance(advance), Answer::of_advanced).await
     }
 
     async fn append(&self, lease: &Lease, append: &Append) -> Result<Appended> {
@@ -235,6 +246,11 @@ impl Answer {
             Ended::Now { position, judged } => Self::Ended { position, judged },
             Ended::AlreadyVacant { vacancy, judged } => Self::AlreadyVacant { vacancy, judged },
         }
+    }
+
+    /// What is kept of the answer to an advance.
+    pub fn of_advanced(advanced: &Advanced) -> Self {
+        Self::Advanced { mark: advanced.mark(), replayed: advanced.replayed, judged: advanced.judged }
     }
 
     /// What is kept of a look.

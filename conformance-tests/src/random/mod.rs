@@ -10,6 +10,7 @@
 
 mod generate;
 mod look;
+mod many;
 mod model;
 mod operation;
 mod world;
@@ -17,6 +18,7 @@ mod world;
 use crate::{Harness, HarnessError, HookError, Storage};
 
 pub use generate::generate;
+pub use many::{OPERATIONS_VARIABLE, differentials};
 pub use model::Model;
 pub use operation::{Above, AcquisitionPick, Change, ClockMove, IdPick, Observed, Operation, Size, Token, Way};
 
@@ -56,16 +58,19 @@ impl std::fmt::Display for Difference {
 
 impl std::error::Error for Difference {}
 
-/// Compares a ledger with the model over so many operations of a seed. Needs a harness with a clock; restarts where it
-/// can.
+/// Compares a ledger with the model over so many operations of a seed, and says how many answers it compared: moving
+/// the clock and restarting have none. Needs a harness with a clock; restarts where it can.
 ///
 /// # Errors
 ///
 /// The difference, with as few operations as dropping one after the other leaves. A harness that fails counts as a
 /// difference too.
-pub async fn differential(harness: &dyn Harness, seed: u64, operations: usize) -> Result<(), Difference> {
+pub async fn differential(harness: &dyn Harness, seed: u64, operations: usize) -> Result<usize, Difference> {
     let all = generate(seed, operations);
-    let Some((at, answers)) = run(harness, &all).await else { return Ok(()) };
+    let (at, answers) = match run(harness, &all).await {
+        Ok(compared) => return Ok(compared),
+        Err(differing) => differing,
+    };
     if at == all.len() {
         // What differs is what was left at the end; each shorter run would have to wait for its counts again.
         let [expected, seen] = answers;
@@ -75,11 +80,11 @@ pub async fn differential(harness: &dyn Harness, seed: u64, operations: usize) -
     let start = at - at % EPISODE;
     let mut shortest = all[start..=at].to_vec();
     let mut answers = match run(harness, &shortest).await {
-        Some((last, answers)) => {
+        Err((last, answers)) => {
             shortest.truncate(last + 1);
             answers
         }
-        None => {
+        Ok(_) => {
             let [expected, seen] = answers;
             return Err(Difference { seed, operations: all[..=at].to_vec(), is_at_end: false, expected, seen });
         }
@@ -92,11 +97,11 @@ pub async fn differential(harness: &dyn Harness, seed: u64, operations: usize) -
             let mut shorter = shortest.clone();
             shorter.drain(from..from + chunk);
             match run(harness, &shorter).await {
-                Some((last, differing)) => {
+                Err((last, differing)) => {
                     shorter.truncate(last + 1);
                     (shortest, answers) = (shorter, differing);
                 }
-                None => from += chunk,
+                Ok(_) => from += chunk,
             }
         }
         chunk /= 2;
@@ -105,11 +110,11 @@ pub async fn differential(harness: &dyn Harness, seed: u64, operations: usize) -
     Err(Difference { seed, operations: shortest, is_at_end: false, expected, seen })
 }
 
-/// The first operation whose answers differ, and the two: the model's and the ledger's. Beyond the last operation
-/// where the ledger as it is left differs.
-async fn run(harness: &dyn Harness, operations: &[Operation]) -> Option<(usize, [String; 2])> {
+/// How many answers were compared; or the first operation whose answers differ, and the two: the model's and the
+/// ledger's. Beyond the last operation where the ledger as it is left differs.
+async fn run(harness: &dyn Harness, operations: &[Operation]) -> Result<usize, (usize, [String; 2])> {
     let failed =
-        |at: usize, error: HarnessError| Some((at, ["the harness does its part".to_owned(), error.to_string()]));
+        |at: usize, error: HarnessError| Err((at, ["the harness does its part".to_owned(), error.to_string()]));
     let storage = match harness.provision().await {
         Ok(storage) => storage,
         Err(error) => return failed(0, error),
@@ -118,16 +123,18 @@ async fn run(harness: &dyn Harness, operations: &[Operation]) -> Option<(usize, 
         Ok(world) => world,
         Err(error) => return failed(0, error),
     };
+    let mut compared = 0;
     for (at, operation) in operations.iter().enumerate() {
         match world.step(&*storage, operation).await {
-            Ok([expected, seen]) if expected == seen => {}
-            Ok(answers) => return Some((at, answers)),
+            // Where nothing was asked, there are no answers.
+            Ok([expected, seen]) if expected == seen => compared += usize::from(!expected.is_empty()),
+            Ok(answers) => return Err((at, answers)),
             Err(error) => return failed(at, error),
         }
     }
     match world.settled().await {
-        Ok([expected, seen]) if expected == seen => None,
-        Ok(answers) => Some((operations.len(), answers)),
+        Ok([expected, seen]) if expected == seen => Ok(compared),
+        Ok(answers) => Err((operations.len(), answers)),
         Err(error) => failed(operations.len(), error),
     }
 }

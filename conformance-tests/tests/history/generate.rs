@@ -9,8 +9,8 @@ use conformance_tests::context::{edited, partition, shifted};
 use conformance_tests::history::{Answer, Call, Content, History, Invocation};
 use fastrand::Rng;
 use ledger_core::{
-    AcquisitionId, Append, AppendId, Claim, Digest, Expected, FencedLedger, Generation, Holder, Lease, ManualClock,
-    NewEvent, Note, Observation, PageSize, PartitionId, Position, Remark, Timestamp, Ttl,
+    AcquisitionId, Advance, Append, AppendId, Claim, Digest, Expected, FencedLedger, Generation, Holder, Lease,
+    ManualClock, NewEvent, Note, Observation, PageSize, PartitionId, Position, Remark, Timestamp, Ttl,
 };
 
 /// A generated history, with what the slow search needs beside it.
@@ -39,6 +39,7 @@ struct World<'a> {
     calls: u64,
     leases: Vec<Lease>,
     claims: Vec<Claim>,
+    advances: Vec<Advance>,
     appends: HashMap<(AppendId, Digest), Append>,
     sent: Vec<Append>,
     times: Vec<Timestamp>,
@@ -61,6 +62,7 @@ pub(crate) async fn generate(
         calls: 0,
         leases: Vec::new(),
         claims: Vec::new(),
+        advances: Vec::new(),
         appends: HashMap::new(),
         sent: Vec::new(),
         times: Vec::new(),
@@ -140,6 +142,7 @@ impl World<'_> {
             0..8 => self.choose_append(lease),
             8..11 => Call::Renew { lease, ttl: self.rng.bool().then_some(ttl) },
             11..13 => Call::Release(lease),
+            13 if self.rng.u8(..3) == 0 => Call::Advance(self.choose_advance(holder, lease.generation)),
             13 => {
                 let observed = if self.rng.bool() { state.observation() } else { Observation::of(&lease) };
                 Call::EndTenure {
@@ -174,9 +177,27 @@ impl World<'_> {
             Some(lease) if self.rng.u8(..6) == 0 => Observation::of(lease),
             _ => observed,
         };
-        let claim = Claim::new(self.partition.clone(), holder, ttl, observed);
+        let mut claim = Claim::new(self.partition.clone(), holder, ttl, observed);
+        // An id that an advance has, which is none of the log's.
+        if let (Some(advance), true) = (self.rng.choice(&self.advances), self.rng.u8(..16) == 0) {
+            claim = claim.with_acquisition(advance.acquisition);
+        }
         self.claims.push(claim.clone());
         Call::Claim(claim)
+    }
+
+    fn choose_advance(&mut self, operator: Holder, known: Generation) -> Advance {
+        if let (Some(advance), true) = (self.rng.choice(&self.advances), self.rng.u8(..3) == 0) {
+            return advance.clone();
+        }
+        let above = self.rng.bool().then(|| shifted(known, self.rng.i64(0..4)));
+        let mut advance = Advance::new(self.partition.clone(), operator, above, Note::new("restored").expect("a note"));
+        // An id that a claim has, which is refused.
+        if let (Some(claim), true) = (self.rng.choice(&self.claims), self.rng.u8(..8) == 0) {
+            advance = advance.with_acquisition(claim.acquisition);
+        }
+        self.advances.push(advance.clone());
+        advance
     }
 
     fn choose_lease(&mut self) -> Lease {
@@ -233,6 +254,7 @@ impl World<'_> {
             Call::EndTenure { partition, observed, reason } => {
                 ledger.end_tenure(partition, *observed, reason).await.map(|answer| Answer::of_ended(&answer))
             }
+            Call::Advance(advance) => ledger.advance(advance).await.map(|answer| Answer::of_advanced(&answer)),
             Call::Observe(partition) => ledger.observe(partition).await.map(|answer| Answer::of_state(&answer)),
             Call::Fate { partition, id, generation } => {
                 ledger.fate(partition, *id, *generation).await.map(|answer| Answer::of_fate(&answer))

@@ -2,6 +2,7 @@
 
 mod generate;
 mod sabotage;
+mod scenes;
 mod search;
 
 #[path = "../broken/bugs.rs"]
@@ -58,13 +59,13 @@ fn the_checker_and_the_slow_search_say_the_same() {
     let (looser, unseen) = (sum(|c| c.looser), sum(|c| c.unseen));
     println!(
         "{histories} histories: {right} right and {wrong} wrong by both; wrong by the checker alone {stricter}, \
-         by the search alone {looser}, and {unseen} more with an unseen renewal"
+         by the search alone {looser}, and {unseen} more that only some time of the clock contradicts"
     );
     assert!(wrong * 5 > right, "enough of them are wrong");
     assert_eq!(stricter, 0, "the checker accuses nobody whom the search acquits");
     assert_eq!(looser, 0, "the checker misses nothing that the search finds");
-    // Where a renewal may stand whose answer was lost is not searched for: this is what that costs.
-    assert!(unseen * 1_000 <= histories, "{unseen} of {histories} are missed for an unseen renewal");
+    // The search knows each time that the clock showed. Of a renewal whose answer was lost the checker knows it in bounds.
+    assert!(unseen * 20_000 <= histories, "{unseen} of {histories} are missed for the time of an unseen renewal");
 }
 
 #[derive(Default)]
@@ -100,7 +101,7 @@ fn compare(seeds: impl Iterator<Item = u64>) -> Compared {
             (false, false) => &mut compared.looser,
         };
         *both += 1;
-        if accused == explained && (accused || !has_unseen) {
+        if accused == explained {
             println!("seed {seed}, {}: accused {accused}, explained {explained}\n{findings}", sabotages[nth].name);
             let mut calls: Vec<_> = generated.history.invocations.iter().collect();
             calls.sort_by_key(|call| call.called_at);
@@ -215,6 +216,17 @@ const BROKEN: &[(Bug, Kind)] = &[
     (Bug::ReadsServedFromASnapshot, Kind::Log),
     (Bug::ReadStartsAfterThePosition, Kind::WrongAnswer),
     (Bug::BackwardReadKeepsBatchesForward, Kind::WrongAnswer),
+    (Bug::AppendExtendsTheLease, Kind::WrongRefusal),
+    (Bug::ExpectationOffByOne, Kind::WrongAnswer),
+    (Bug::FenceSkippedForBatches, Kind::WrongAnswer),
+    (Bug::ReleaseWithoutEffect, Kind::Lost),
+    (Bug::OldGenerationsHidden, Kind::Lost),
+    (Bug::ReadDropsTheLast, Kind::Lost),
+    (Bug::AdvanceNotLookedUp, Kind::Log),
+    (Bug::AdvanceUnderAnyId, Kind::Log),
+    (Bug::AdvanceAboveTheStoredAlone, Kind::Lost),
+    (Bug::AdvanceOfTheRowAlone, Kind::Lost),
+    (Bug::AdvanceKeepsTheTenure, Kind::Log),
 ];
 
 #[test]

@@ -275,6 +275,58 @@ pub(crate) const SABOTAGES: &[Sabotage] = &[
         }
         true
     }),
+    sabotage("acknowledged advance lost", Kind::Lost, "`$advanced` is in the log", 100, |it, rng| {
+        let advanced = |call: &&mut Invocation| matches!(call.answer, Some((_, Answer::Advanced { .. })));
+        let Some(call) = pick(it, rng, advanced) else { return false };
+        if let Call::Advance(advance) = &mut call.call {
+            advance.acquisition = ledger_core::AcquisitionId::mint();
+        }
+        true
+    }),
+    sabotage("advance below what is known", Kind::Log, "one above every generation known", 100, |it, _| {
+        let Some((_, record)) = advance(&mut it.content) else { return false };
+        record.above = Some(Generation::MAX);
+        true
+    }),
+    sabotage("advance from another lease", Kind::Log, "tells what it found", 100, |it, _| {
+        let Some((generation, record)) = advance(&mut it.content) else { return false };
+        let Some(lease) = &mut record.lease else { return false };
+        lease.generation = generation;
+        true
+    }),
+    sabotage("lease valid beyond an advance", Kind::StaleWrite, "the lease in force wrote it", 100, |it, rng| {
+        let log = log(&mut it.content);
+        let advanced: Vec<usize> =
+            (1..log.len()).filter(|nth| matches!(log[*nth].own, Some(Own::Advanced(_)))).collect();
+        let Some(nth) = rng.choice(&advanced).copied() else { return false };
+        // What the holder before wrote last is said to have come after the advance.
+        let Some(last) = (0..nth).rev().find(|nth| log[*nth].own.is_none()) else { return false };
+        let entry = log.remove(last);
+        log.insert(nth, entry);
+        let mut next = log[0].entry.first;
+        for logged in log.iter_mut() {
+            let entry = Arc::make_mut(&mut logged.entry);
+            entry.first = next;
+            entry.last = next.checked_add(logged.events - 1).expect("a small position");
+            next = entry.last.next().expect("a small position");
+        }
+        true
+    }),
+    sabotage(
+        "advance repeated, and told as made",
+        Kind::WrongAnswer,
+        "one call is told that it has written",
+        50,
+        |it, rng| {
+            let again =
+                |call: &&mut Invocation| matches!(call.answer, Some((_, Answer::Advanced { replayed: true, .. })));
+            let Some(call) = pick(it, rng, again) else { return false };
+            if let Some((_, Answer::Advanced { replayed, .. })) = &mut call.answer {
+                *replayed = false;
+            }
+            true
+        },
+    ),
     sabotage("record lost", Kind::Evidence, "its record is kept", 90, |it, rng| {
         let records = &mut it.content.partitions[0].records;
         if records.is_empty() {
@@ -348,4 +400,12 @@ fn shift_revision(call: &mut Invocation, rng: &mut Rng) -> bool {
 
 fn log(content: &mut Content) -> &mut Vec<conformance_tests::history::Logged> {
     &mut content.partitions[0].log
+}
+
+/// The first advance of the log, with its generation.
+fn advance(content: &mut Content) -> Option<(Generation, &mut ledger_core::AdvanceRecord)> {
+    log(content).iter_mut().find_map(|logged| match &mut logged.own {
+        Some(Own::Advanced(record)) => Some((logged.entry.generation, record)),
+        _ => None,
+    })
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use conformance_tests::history::{Answer, Call, Invocation, Kept, Own, PartitionContent, Seen, Tenure};
 use ledger_core::decide::{self, Decision, Subject, Write};
 use ledger_core::{
-    AppendId, Entry, Event, Fate, Generation, LedgerId, NewEvent, OwnEvent, PartitionId, PartitionState, PastTenure,
-    Position, Standing, StoredLease, TenureEnd, Timestamp, judge,
+    AcquisitionId, AdvanceRecord, AppendId, Entry, Event, Fate, Generation, LedgerId, NewEvent, OwnEvent, PartitionId,
+    PartitionState, PastTenure, Position, Standing, StoredLease, Tail, Timestamp, judge,
 };
 
 use crate::generate::{Generated, restored};
@@ -26,8 +26,9 @@ pub(crate) fn explains(generated: &Generated) -> bool {
     search.go_on(&model, 0)
 }
 
-/// What can differ of a lease where calls and log are the same: renewals, expiry, recorded time, and whether it is vacant.
-type Lease = (u64, Timestamp, Timestamp, bool);
+/// What can differ of a lease where calls and log are the same: renewals, expiry, recorded time, whether it is vacant, and
+/// the head as of its last change, which an advance tells.
+type Lease = (u64, Timestamp, Timestamp, bool, Position);
 
 struct Search<'a> {
     generated: &'a Generated,
@@ -47,7 +48,7 @@ impl Search<'_> {
         let state = model
             .lease
             .as_ref()
-            .map(|lease| (lease.renewals, lease.expires_at, lease.recorded_at, lease.vacancy.is_some()));
+            .map(|lease| (lease.renewals, lease.expires_at, lease.recorded_at, lease.vacancy.is_some(), lease.head));
         if !self.seen.insert((done, model.log.len(), state)) {
             return false;
         }
@@ -95,6 +96,7 @@ fn own(event: &NewEvent) -> Option<Own> {
         Some(OwnEvent::Claimed(succession)) => Some(Own::Claimed(succession)),
         Some(OwnEvent::Released) => Some(Own::Released),
         Some(OwnEvent::Ended { reason }) => Some(Own::Ended(reason)),
+        Some(OwnEvent::Advanced(record)) => Some(Own::Advanced(record)),
         _ => None,
     }
 }
@@ -170,6 +172,13 @@ impl Model {
                 let decision = decide::end_tenure(subject, *observed, reason);
                 self.apply(decision, Answer::of_ended)
             }
+            Call::Advance(advance) => {
+                let taken = self.advance(advance.acquisition);
+                let taken = taken.as_ref().map(|(entry, record)| (&**entry, record));
+                let earlier = self.entry(advance.acquisition.into()).map(|entry| &**entry);
+                let decision = decide::advance(subject, &Tail::of(standing.as_ref()), taken, earlier, advance);
+                self.apply(decision, Answer::of_advanced)
+            }
             Call::Observe(_) => {
                 let tenure = standing.as_ref().map(|standing| standing.tenure(self.ledger, &partition));
                 let judged = judge::judged(standing.as_ref(), clock);
@@ -206,16 +215,23 @@ impl Model {
         self.log.iter().map(|(entry, _)| entry).find(|entry| entry.id == Some(id))
     }
 
+    fn advance(&self, acquisition: AcquisitionId) -> Option<(Arc<Entry>, AdvanceRecord)> {
+        self.log.iter().find_map(|(entry, events)| {
+            match OwnEvent::read(&events[0].kind, &events[0].payload).expect("the model's own") {
+                Some(OwnEvent::Advanced(record)) if entry.acquisition == acquisition => Some((entry.clone(), record)),
+                _ => None,
+            }
+        })
+    }
+
     fn past(&self, generation: Generation) -> Option<PastTenure> {
         let mut claims = self.log.iter().filter(|(_, events)| events[0].kind.as_str() == OwnEvent::CLAIMED);
         let (entry, _) = claims.by_ref().find(|(entry, _)| entry.generation == generation)?;
-        let (_, next) = claims.next()?;
-        match OwnEvent::read(&next[0].kind, &next[0].payload) {
-            Ok(Some(OwnEvent::Claimed(succession))) => {
-                Some(PastTenure::new(entry.holder.clone(), entry.acquisition, TenureEnd::from(&succession)))
-            }
+        let next = claims.next().and_then(|(_, next)| match OwnEvent::read(&next[0].kind, &next[0].payload) {
+            Ok(Some(OwnEvent::Claimed(succession))) => Some(succession),
             _ => None,
-        }
+        });
+        PastTenure::before((entry.holder.clone(), entry.acquisition), next.as_ref(), self.lease.as_ref()?)
     }
 
     fn head(&self) -> Option<(Position, Generation)> {

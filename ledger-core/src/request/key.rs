@@ -20,7 +20,7 @@ name::text_newtype!(
     ///
     /// It names the request within its partition, for ever, and is what the other system is sent (Q1, Q5). Take it from
     /// the matter itself, such as an invoice's number, never from a random source that a restart forgets.
-    RequestKey,
+    RequestKey(std::sync::Arc<str>),
     "request key",
     |text: &str| name::check("request key", text)
 );

@@ -1,14 +1,17 @@
 //! V5: each answer is what the judgement says of the state at the revision that it names.
 
 use ledger_core::judge::{Request, Verdict, judge};
-use ledger_core::{AppendId, Basis, Digest, Expected, Judged, Reason, Standing, Timestamp};
+use ledger_core::{AppendId, Basis, Digest, Expected, Judged, Reason, Standing, Tail, Timestamp};
 
+use super::grant::Moment;
 use super::joined::told;
 use super::timeline::{State, Timeline};
 use super::told::{expiry_told, is_effect, kind_of};
 use super::{Findings, Kind, fate};
+use crate::history::content::Own;
+use crate::history::facts::{Kept, Tenure, Truth};
 use crate::history::invocation::Invocation;
-use crate::history::record::{Answer, Call, Kept, Tenure, Truth};
+use crate::history::record::{Answer, Call};
 
 /// Where in the order of revisions a call can have been judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,10 +85,11 @@ fn complain(
     state: Option<State>,
 ) -> Complaint {
     let Some(state) = state else { return complain_of(timeline, call, answer, judged, None) };
-    let recorded = timeline.recorded_at(state);
-    let span = timeline.expiry(state);
+    let moment = timeline.moment(state);
+    let (recorded, span) = (moment.recorded, moment.expiry);
     // Where the clock is behind, the time is the recorded one: of a granted call, or of a refusal as expired.
-    let is_recorded = judged.time <= recorded.high || judged.time >= span.low;
+    let is_recorded =
+        judged.time <= recorded.high || (judged.time >= span.low && timeline.may_have_expired_at(state, call));
     if judged.time < recorded.low || (judged.clock_behind && !is_recorded) {
         let expected = format!("judged time is the clock's, or else what was recorded, {recorded} (T2)");
         return Some((expected, format!("{}", judged.time.as_micros())));
@@ -93,11 +97,12 @@ fn complain(
     // Of an expiry that is not known, the answer's own counts where it can be; else both bounds are tried.
     let told = expiry_told(answer).filter(|time| span.has(*time));
     let first = told.unwrap_or(span.low);
-    let complaint = complain_of(timeline, call, answer, judged, Some((state, timeline.standing(state, first))));
+    let standing = |expires_at| Some((state, moment, timeline.standing(state, &moment, expires_at)));
+    let complaint = complain_of(timeline, call, answer, judged, standing(first));
     if complaint.is_none() || told.is_some() || span.low == span.high {
         return complaint;
     }
-    complain_of(timeline, call, answer, judged, Some((state, timeline.standing(state, span.high))))
+    complain_of(timeline, call, answer, judged, standing(span.high))
 }
 
 fn complain_of(
@@ -105,13 +110,13 @@ fn complain_of(
     call: &Invocation,
     answer: &Answer,
     judged: &Judged,
-    state: Option<(State, Standing)>,
+    state: Option<(State, Moment, Standing)>,
 ) -> Complaint {
-    let standing = state.as_ref().map(|(_, standing)| standing);
+    let standing = state.as_ref().map(|(.., standing)| standing);
     if let (Call::Observe(_), Answer::Observed { tenure, .. }) = (&call.call, answer) {
         return look(timeline, call, tenure.as_ref(), state.as_ref());
     }
-    let place = state.as_ref().map(|(state, _)| *state);
+    let place = state.as_ref().map(|(state, ..)| *state);
     let verdict = verdict(timeline, call, judged, place, standing);
     let right = match (answer, &verdict) {
         (Answer::Rejected { reason, .. }, Verdict::Refused(right)) => reason == right,
@@ -126,6 +131,7 @@ fn complain_of(
             *basis == end.basis && *successor == end.successor
         }
         (Answer::AlreadyVacant { vacancy, .. }, Verdict::AlreadyVacant(right)) => vacancy == right,
+        (Answer::Advanced { replayed: true, .. }, Verdict::Replay) => true,
         _ => false,
     };
     if !right {
@@ -165,7 +171,8 @@ fn verdict(
     match &call.call {
         Call::Renew { lease, .. } => judge(standing, Request::Renew { lease }, judged),
         Call::Release(lease) => {
-            let past = state.and_then(|state| timeline.past(state, lease.generation));
+            let past =
+                state.zip(standing).and_then(|(state, standing)| timeline.past(state, lease.generation, standing));
             judge(standing, Request::Release { lease, past: past.as_ref() }, judged)
         }
         Call::Claim(claim) => {
@@ -174,6 +181,20 @@ fn verdict(
             judge(standing, Request::Claim { claim, earlier }, judged)
         }
         Call::EndTenure { observed, .. } => judge(standing, Request::EndTenure { observed: *observed }, judged),
+        Call::Advance(advance) => {
+            let place = timeline
+                .joined
+                .advance(advance.acquisition)
+                .filter(|place| state.is_some_and(|state| *place <= state.place));
+            let logged = place.map(|place| &timeline.part.log[place]);
+            let taken = logged.and_then(|logged| match &logged.own {
+                Some(Own::Advanced(record)) => Some((&*logged.entry, record)),
+                _ => None,
+            });
+            let earlier = earlier_entry(timeline, advance.acquisition.into(), state);
+            let earlier = earlier.map(|at| &*timeline.part.log[at].entry);
+            judge(standing, Request::Advance { advance, tail: &Tail::of(standing), taken, earlier }, judged)
+        }
         Call::Append { lease, id, content, expected, .. } => {
             // An append's own checks follow those that it shares with a renewal, and its events are not kept.
             match (judge(standing, Request::Renew { lease }, judged), standing) {
@@ -207,17 +228,16 @@ fn look(
     timeline: &Timeline<'_>,
     call: &Invocation,
     tenure: Option<&Tenure>,
-    state: Option<&(State, Standing)>,
+    state: Option<&(State, Moment, Standing)>,
 ) -> Complaint {
     let right = match (tenure, state) {
         (None, None) => true,
-        (Some(seen), Some((state, standing))) => {
-            let recorded = timeline.recorded_at(*state);
-            let by_expiry = seen.recorded_at >= recorded.low && seen.recorded_at >= standing.lease.expires_at;
-            let is_recorded = match timeline.had_expired(standing.lease.generation, call) {
-                true => by_expiry,
-                false => recorded.has(seen.recorded_at) || by_expiry,
-            };
+        (Some(seen), Some((_, moment, standing))) => {
+            let (recorded, generation) = (moment.recorded, standing.lease.generation);
+            let by_expiry = seen.recorded_at >= recorded.low
+                && seen.recorded_at >= standing.lease.expires_at
+                && timeline.may_have_expired(generation, call);
+            let is_recorded = by_expiry || (recorded.has(seen.recorded_at) && !timeline.had_expired(generation, call));
             seen.lease == standing.lease.lease(seen.lease.ledger, &timeline.part.partition)
                 && seen.vacancy == standing.lease.vacancy
                 && (seen.head, seen.chain) == (standing.head(), standing.chain())
@@ -226,7 +246,7 @@ fn look(
         _ => false,
     };
     (!right).then(|| {
-        let in_force = state.map_or_else(|| "never claimed".to_owned(), |(_, standing)| described(standing));
+        let in_force = state.map_or_else(|| "never claimed".to_owned(), |(.., standing)| described(standing));
         (format!("a look at its revision shows {in_force}"), format!("{tenure:?}"))
     })
 }
@@ -245,7 +265,7 @@ fn page(timeline: &Timeline<'_>, call: &Invocation, answer: &Answer, findings: &
         _ => return Slot::ANY,
     };
     for seen in entries {
-        let place = super::joined::Joined::place(part, seen.entry.last);
+        let place = timeline.joined.place(seen.entry.last);
         if place.is_none_or(|place| part.log[place].entry != seen.entry) {
             wrong("a page shows entries of the log (D2)".to_owned(), told(&seen.entry));
         }
@@ -266,7 +286,7 @@ fn page(timeline: &Timeline<'_>, call: &Invocation, answer: &Answer, findings: &
     if step == 1 && !more && positions.last().is_some_and(|last| *last != head.get()) {
         wrong(format!("the last page ends at the head, {head} (D2)"), format!("{:?}", positions.last()));
     }
-    let Some(place) = super::joined::Joined::place(part, head) else {
+    let Some(place) = timeline.joined.place(head) else {
         wrong("the head of a page is the end of an entry (D2)".to_owned(), head.to_string());
         return Slot::ANY;
     };
@@ -291,7 +311,7 @@ fn check_kept(call: &Invocation, reason: Reason, kept: &Kept, findings: &mut Fin
 /// Whether a refusal is about the right to write (E1).
 pub(super) fn is_evidence(call: &Call, reason: Reason) -> bool {
     let answer = matches!(reason, Reason::PositionConflict | Reason::ObservationOutdated | Reason::Held);
-    !answer && !matches!(call, Call::EndTenure { .. })
+    !answer && !matches!(call, Call::EndTenure { .. } | Call::Advance(_))
 }
 
 /// Whether an answer rests on an expiry of the current tenure, and so has stored its time (T2).

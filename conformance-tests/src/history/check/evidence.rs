@@ -9,9 +9,10 @@ use ledger_core::{
 use super::answers::is_evidence;
 use super::{Findings, Kind};
 use crate::history::content::{Content, PartitionContent};
+use crate::history::facts::Kept;
 use crate::history::invocation::Invocation;
 use crate::history::load::History;
-use crate::history::record::{Answer, Call, Kept};
+use crate::history::record::{Answer, Call};
 
 /// What is counted in one record. Of a partition, and so without its name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -55,7 +56,10 @@ pub(super) fn check(
         let Some(presented) = presented(&call.call) else { continue };
         match &call.answer {
             Some((_, Answer::Rejected { reason, current, judged, record, .. })) => {
-                if !is_evidence(&call.call, *reason) || !matches!(record, Kept::Stored | Kept::Counted) {
+                if !is_evidence(&call.call, *reason) {
+                    continue;
+                }
+                if !matches!(record, Kept::Stored | Kept::Counted) {
                     // One that says that its record is missing may have got it after all.
                     *open.entry(presented).or_default() += 1;
                     continue;

@@ -70,6 +70,8 @@ pub enum Kind {
     Fate,
     /// A refusal without its record, or a record without its refusal.
     Evidence,
+    /// Nothing went on, though the faults were over.
+    Progress,
 }
 
 /// What happened, in numbers.
@@ -104,6 +106,9 @@ pub struct Counts {
     pub stale_attempted: u64,
     /// Appends that were accepted without the right to write.
     pub stale_accepted: u64,
+    /// Appends and renewals under a lease that was over by the caller's own clock when they were sent. No violation.
+    #[serde(default)]
+    pub beyond_trust: u64,
     /// Answers of `fate`.
     pub fates: u64,
     /// Those of them that did not hold.
@@ -129,6 +134,7 @@ impl Counts {
         self.evidence_missing += other.evidence_missing;
         self.stale_attempted += other.stale_attempted;
         self.stale_accepted += other.stale_accepted;
+        self.beyond_trust += other.beyond_trust;
         self.fates += other.fates;
         self.wrong_fates += other.wrong_fates;
         self.violations += other.violations;

@@ -1,9 +1,9 @@
 //! V2 and V3: who wrote what. Acknowledged writes are in the log as they were acknowledged, and everything in the log was
 //! sent by somebody who was not told otherwise.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use ledger_core::{AppendId, Entry, Expected, Generation, Lease, Observation, Position};
+use ledger_core::{AcquisitionId, Advance, AppendId, Entry, Expected, Generation, Lease, Observation, Position};
 
 use super::{Findings, Kind};
 use crate::history::content::{Logged, Own, PartitionContent};
@@ -16,8 +16,14 @@ pub(super) struct Joined<'a> {
     pub(super) acknowledged: Vec<Option<&'a Invocation>>,
     /// For each entry of the log: the earliest call that may have written it and was told nothing.
     pub(super) open: Vec<Option<&'a Invocation>>,
+    /// For each entry of the log: how many calls may have written it and were told nothing.
+    candidates: Vec<u32>,
     /// Where in the log an id stands.
     pub(super) ids: HashMap<AppendId, usize>,
+    /// The position of each entry's last event.
+    pub(super) lasts: Vec<u64>,
+    /// Where in the log an operator's advance stands, by its acquisition.
+    advances: HashMap<AcquisitionId, usize>,
 }
 
 impl<'a> Joined<'a> {
@@ -26,7 +32,10 @@ impl<'a> Joined<'a> {
         let mut joined = Self {
             acknowledged: vec![None; log.len()],
             open: vec![None; log.len()],
+            candidates: vec![0; log.len()],
             ids: HashMap::with_capacity(log.len()),
+            lasts: log.iter().map(|logged| logged.entry.last.get().unsigned_abs()).collect(),
+            advances: HashMap::new(),
         };
         let mut ends: HashMap<Generation, usize> = HashMap::new();
         for (at, logged) in log.iter().enumerate() {
@@ -35,6 +44,13 @@ impl<'a> Joined<'a> {
                     if let Some(first) = joined.ids.insert(id, at) {
                         let seen = format!("positions {} and {}", log[first].entry.first, logged.entry.first);
                         findings.add(Kind::Log, None, format!("the id {id} stands once in the log (A4)"), seen);
+                    }
+                }
+                None if matches!(logged.own, Some(Own::Advanced(_))) => {
+                    let acquisition = logged.entry.acquisition;
+                    if let Some(first) = joined.advances.insert(acquisition, at) {
+                        let seen = format!("positions {} and {}", log[first].entry.first, logged.entry.first);
+                        findings.add(Kind::Log, None, format!("the advance {acquisition} is made once (I4)"), seen);
                     }
                 }
                 None => {
@@ -53,8 +69,20 @@ impl<'a> Joined<'a> {
     }
 
     /// The place of an entry, by the position of its last event.
-    pub(super) fn place(part: &PartitionContent, last: Position) -> Option<usize> {
-        part.log.binary_search_by_key(&last, |logged| logged.entry.last).ok()
+    pub(super) fn place(&self, last: Position) -> Option<usize> {
+        self.lasts.binary_search(&last.get().unsigned_abs()).ok()
+    }
+
+    /// The calls that surely wrote an entry, though they were told nothing: nobody else can have.
+    pub(super) fn silent_writers(&self) -> HashSet<(&'a str, u64)> {
+        let places = (0..self.open.len()).filter(|place| self.candidates[*place] == 1);
+        let unclaimed = places.filter(|place| self.acknowledged[*place].is_none());
+        unclaimed.filter_map(|place| self.open[place]).map(|call| (&*call.process, call.number)).collect()
+    }
+
+    /// Where in the log the advance of an acquisition stands.
+    pub(super) fn advance(&self, acquisition: AcquisitionId) -> Option<usize> {
+        self.advances.get(&acquisition).copied()
     }
 
     fn acknowledge(
@@ -94,7 +122,7 @@ impl<'a> Joined<'a> {
                 place
             }
             (Call::Claim(claim), Answer::Claimed { lease, head, chain, replayed: false, .. }) => {
-                let place = Self::place(part, *head).filter(|place| {
+                let place = self.place(*head).filter(|place| {
                     let entry = &log[*place].entry;
                     let granted = matches!(&log[*place].own, Some(Own::Claimed(succession))
                         if succession.ttl == lease.ttl && succession.expires_at == lease.expires_at);
@@ -116,7 +144,8 @@ impl<'a> Joined<'a> {
                 place
             }
             (Call::Release(lease), Answer::Released { position, .. }) => {
-                let place = Self::place(part, *position)
+                let place = self
+                    .place(*position)
                     .filter(|place| log[*place].own == Some(Own::Released) && is_by(&log[*place].entry, lease));
                 let Some(place) = place else {
                     return lost(call, &format!("`$released` is in the log at {position}"), None, findings);
@@ -124,12 +153,27 @@ impl<'a> Joined<'a> {
                 place
             }
             (Call::EndTenure { observed, reason, .. }, Answer::Ended { position, .. }) => {
-                let place = Self::place(part, *position).filter(|place| {
+                let place = self.place(*position).filter(|place| {
                     log[*place].own == Some(Own::Ended(reason.clone())) && is_observed(&log[*place].entry, *observed)
                 });
                 let Some(place) = place else {
                     return lost(call, &format!("`$ended` is in the log at {position}"), None, findings);
                 };
+                place
+            }
+            (Call::Advance(advance), Answer::Advanced { mark, replayed, .. }) => {
+                let place = self.place(mark.position).filter(|place| {
+                    let entry = &log[*place].entry;
+                    is_advance(&log[*place], advance)
+                        && (entry.generation, entry.chain) == (mark.generation, mark.chain)
+                });
+                let Some(place) = place else {
+                    let expected = format!("`$advanced` is in the log at {}, of just this step (I4)", mark.position);
+                    return lost(call, &expected, None, findings);
+                };
+                if *replayed {
+                    return;
+                }
                 place
             }
             _ => return,
@@ -162,9 +206,14 @@ impl<'a> Joined<'a> {
                 let place = observed.generation().and_then(|generation| ends.get(&generation)).copied();
                 place.filter(|place| log[*place].own == Some(Own::Ended(reason.clone())))
             }
+            Call::Advance(advance) => {
+                let place = self.advances.get(&advance.acquisition).copied();
+                place.filter(|place| is_advance(&log[*place], advance))
+            }
             _ => None,
         };
         if let Some(place) = place {
+            self.candidates[place] += 1;
             let open = &mut self.open[place];
             if open.is_none_or(|other| call.called_at < other.called_at) {
                 *open = Some(call);
@@ -208,6 +257,11 @@ fn follows(claimed: Option<&Logged>, observed: Observation) -> bool {
         }
         _ => false,
     }
+}
+
+fn is_advance(logged: &Logged, advance: &Advance) -> bool {
+    let is_of = matches!(&logged.own, Some(Own::Advanced(record)) if record.is_of(advance));
+    is_of && logged.entry.holder == advance.operator && logged.entry.acquisition == advance.acquisition
 }
 
 fn is_observed(entry: &Entry, observed: Observation) -> bool {

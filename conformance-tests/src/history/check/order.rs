@@ -22,22 +22,23 @@ struct Point<'a> {
     stored: Option<Timestamp>,
 }
 
+/// The calls whose answers came and settled them, by their places, in the order in which they came.
+pub(super) fn by_return(calls: &[&Invocation]) -> Vec<(u64, usize)> {
+    let returned = calls.iter().enumerate().map(|(place, call)| (call.returned_at(), place));
+    let mut returned: Vec<_> = returned.filter(|(at, _)| *at < u64::MAX).collect();
+    returned.sort_unstable();
+    returned
+}
+
 pub(super) fn check(
     timeline: &Timeline<'_>,
     joined: &Joined<'_>,
-    calls: &[&Invocation],
+    (calls, returned): (&[&Invocation], &[(u64, usize)]),
     slots: &[Slot],
     findings: &mut Findings,
 ) {
     let mut points: Vec<Point<'_>> = Vec::with_capacity(calls.len());
-    for (call, slot) in calls.iter().copied().zip(slots) {
-        let Some((_, answer)) = &call.answer else { continue };
-        let judged = answer.judged().map(|judged| judged.time);
-        // The first answer that rests on an expiry stores its time; of the later ones the expiry itself is sure (T2).
-        let stored = if is_effect(call) { judged } else { expiry_told(answer).filter(|_| rests_on_expiry(answer)) };
-        let slot = if is_effect(call) { Slot { high: before(call, slot.low), ..*slot } } else { *slot };
-        points.push(Point { call, slot, judged, stored });
-    }
+    points.extend(calls.iter().copied().zip(slots).map(|(call, slot)| point(call, *slot)));
     // What nobody was told, and stands in the log all the same.
     for (place, logged) in timeline.part.log.iter().enumerate() {
         if let (None, Some(call)) = (joined.acknowledged[place], joined.open[place]) {
@@ -46,15 +47,16 @@ pub(super) fn check(
             points.push(Point { call, slot, judged: time, stored: time });
         }
     }
-    let mut called: Vec<&Point<'_>> = points.iter().collect();
-    called.sort_unstable_by_key(|point| (point.call.called_at, Reverse(point.slot.high)));
-    let mut returned: Vec<&Point<'_>> = points.iter().filter(|point| point.call.returned_at() < u64::MAX).collect();
-    returned.sort_unstable_by_key(|point| point.call.returned_at());
-    let mut past = returned.into_iter().peekable();
+    let key = |(place, point): (usize, &Point<'_>)| (point.call.called_at, Reverse(point.slot.high), place);
+    let mut called: Vec<(u64, Reverse<u64>, usize)> = points.iter().enumerate().map(key).collect();
+    called.sort_unstable();
+    let mut past = returned.iter().peekable();
     let mut furthest: Option<&Point<'_>> = None;
     let mut latest: Option<&Point<'_>> = None;
-    for point in called {
-        while let Some(other) = past.next_if(|other| other.call.returned_at() < point.call.called_at) {
+    for (called_at, _, place) in called {
+        let point = &points[place];
+        while let Some((_, other)) = past.next_if(|(at, _)| *at < called_at) {
+            let other = &points[*other];
             if furthest.is_none_or(|furthest| other.slot.low > furthest.slot.low) {
                 furthest = Some(other);
             }
@@ -77,6 +79,18 @@ pub(super) fn check(
             findings.add(Kind::Time, Some(point.call), expected, judged.as_micros().to_string());
         }
     }
+}
+
+/// A call, by what it was told.
+fn point(call: &Invocation, slot: Slot) -> Point<'_> {
+    let Some((_, answer)) = &call.answer else { return Point { call, slot, judged: None, stored: None } };
+    let judged = answer.judged().map(|judged| judged.time);
+    if is_effect(call) {
+        return Point { call, slot: Slot { high: before(call, slot.low), ..slot }, judged, stored: judged };
+    }
+    // The first answer that rests on an expiry stores its time; of the later ones the expiry itself is sure (T2).
+    let stored = expiry_told(answer).filter(|_| rests_on_expiry(answer));
+    Point { call, slot, judged, stored }
 }
 
 /// The revision from which a call has written that left behind `revision`.

@@ -27,6 +27,20 @@ pub(super) fn generation_told(answer: &Answer) -> Option<Generation> {
     }
 }
 
+/// The recorded time that an answer tells of the state at its revision, or a later one; and whether it is just what a granted
+/// call has stored there, and not what the first answer stored that rested on the expiry (T2).
+pub(super) fn recorded_told(answer: &Answer) -> Option<(Timestamp, bool)> {
+    match answer {
+        Answer::Observed { tenure: Some(tenure), .. } => {
+            Some((tenure.recorded_at, tenure.vacancy.is_none() && tenure.recorded_at < tenure.lease.expires_at))
+        }
+        Answer::Rejected { current: Some(current), judged, .. } if judged.clock_behind => {
+            Some((judged.time, current.vacancy.is_none() && judged.time < current.expires_at))
+        }
+        _ => None,
+    }
+}
+
 /// The head and the judgement that an answer tells of one state.
 pub(super) fn head_told(call: &Invocation) -> Option<(Position, Judged)> {
     let (_, answer) = call.answer.as_ref()?;
@@ -34,6 +48,7 @@ pub(super) fn head_told(call: &Invocation) -> Option<(Position, Judged)> {
         Answer::Appended { entry, replayed: false, judged } => Some((entry.last, *judged)),
         Answer::Claimed { head, judged, .. } | Answer::Renewed { head, judged, .. } => Some((*head, *judged)),
         Answer::Released { position, judged } | Answer::Ended { position, judged } => Some((*position, *judged)),
+        Answer::Advanced { mark, replayed: false, judged } => Some((mark.position, *judged)),
         Answer::Observed { tenure: Some(tenure), judged } => Some((tenure.head, *judged)),
         Answer::Rejected { current: Some(current), judged, .. } => Some((current.head, *judged)),
         _ => None,
@@ -51,6 +66,7 @@ pub(super) fn is_effect(call: &Invocation) -> bool {
                 | Answer::Renewed { .. }
                 | Answer::Released { .. }
                 | Answer::Ended { .. }
+                | Answer::Advanced { replayed: false, .. }
         ))
     )
 }
