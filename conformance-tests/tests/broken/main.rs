@@ -93,6 +93,19 @@ fn list_names_cases_that_exist_outside_of_the_green_family() {
     }
 }
 
+/// The page that says which mistake is made by which broken ledger names none that is not there.
+#[test]
+fn broken_ledgers_of_the_verification_page_exist() {
+    let page = include_str!("../../../docs/verification.md");
+    let (_, section) = page.split_once("\n## Broken ledgers\n").expect("the page has its section");
+    let (section, _) = section.split_once("\n## ").expect("another section follows");
+    let known: BTreeSet<String> = ALL.iter().map(|broken| format!("{:?}", broken.bug)).collect();
+    let is_name = |word: &&str| word.starts_with(char::is_uppercase) && word.chars().all(char::is_alphanumeric);
+    let named: BTreeSet<&str> = section.split('`').skip(1).step_by(2).filter(is_name).collect();
+    let wrong: Vec<_> = named.iter().filter(|name| !known.contains(**name)).collect();
+    assert!(named.len() > 50 && wrong.is_empty(), "{} names, not there: {wrong:?}", named.len());
+}
+
 /// No case may be one that can not fail. What no broken ledger can break is named.
 #[test]
 fn every_case_fails_on_some_broken_ledger() {
