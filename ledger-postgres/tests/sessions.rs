@@ -167,6 +167,23 @@ async fn a_writers_role_appends_by_the_judged_path_alone() {
         for kept in ["repeat('é', 1024)", "'\"\\'' \u{a0}\u{1f692}'"] {
             shell.execute(sqlx::raw_sql(place.sql(&refused(kept)))).await.expect(kept);
         }
+        // Nor is a refusal kept that presents what the library takes for no name, id or generation.
+        for forbidden in [
+            "1, gen_random_uuid(), E'a\\nb', gen_random_uuid()",
+            "1, gen_random_uuid(), U&'\\0085', gen_random_uuid()",
+            "1, gen_random_uuid(), '', gen_random_uuid()",
+            "-1, gen_random_uuid(), 'a', gen_random_uuid()",
+            "1, '00000000-0000-0000-0000-000000000000', 'a', gen_random_uuid()",
+            "1, gen_random_uuid(), 'a', '00000000-0000-0000-0000-000000000000'",
+        ] {
+            let call = format!(
+                "select * from fenced_ledger.append('p', {forbidden}, null, '\\x00', array['k'], array['1'], array['{{}}'],
+                    null, true, null, null)"
+            );
+            let answer = shell.execute(sqlx::raw_sql(place.sql(&call))).await.expect_err(forbidden);
+            let code = answer.as_database_error().and_then(|found| found.code().map(|code| code.into_owned()));
+            assert_eq!(code.as_deref(), Some("23514"), "{forbidden}: {answer}");
+        }
         let records = place.open().await.rejections(Some(&partition("p")), None, PageSize::MAX).await.expect("read");
         let remarks = records.records.iter().filter_map(|record| record.refused.as_ref()?.remark.clone());
         assert_eq!(

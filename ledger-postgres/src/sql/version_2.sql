@@ -11,6 +11,14 @@ alter table fenced_ledger.partition add constraint partition_vacancy check (
 drop index fenced_ledger.log_claimed;
 create index log_claimed on fenced_ledger.log ((partition + 0), generation) where kind in ('$claimed', '$advanced');
 
+-- What the library takes for a name, an id and a generation, for whoever calls the functions by hand (S5): a record of
+-- another would spoil the page that it stands on. What is stored already stays.
+alter table fenced_ledger.rejection add constraint rejection_presented check (
+    octet_length(name) > 0 and name !~ E'[\\u0001-\\u001f\\u007f-\\u009f]'
+    and octet_length(holder) > 0 and holder !~ E'[\\u0001-\\u001f\\u007f-\\u009f]'
+    and presented >= 0 and acquisition <> '00000000-0000-0000-0000-000000000000'
+    and append_id <> '00000000-0000-0000-0000-000000000000') not valid;
+
 -- What nothing calls any more: pages are plain statements, and the other two have an argument more.
 drop function if exists fenced_ledger.read(text, bigint, integer, boolean, bigint);
 drop function if exists fenced_ledger.refuse(
