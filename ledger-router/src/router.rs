@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use ledger_core::{
-    Advance, Advanced, Append, AppendId, Appended, Capability, Claim, Claimed, Description, Durability, Ended, Fate,
-    FencedLedger, Generation, Invalid, Lease, LedgerId, Note, Observation, Page, PageSize, PartitionId, PartitionPage,
-    PartitionState, Position, RecordPage, RecordSlot, Released, Renewal, Result, Ttl,
+    Advance, Advanced, Append, AppendId, Appended, Capability, Claim, Claimed, Description, Durability, Ended,
+    EventKind, Fate, FencedLedger, Generation, Invalid, LazyPage, Lease, LedgerId, Note, Observation, Page, PageSize,
+    PartitionId, PartitionPage, PartitionState, Position, RecordPage, RecordSlot, Released, Renewal, Result, Ttl,
 };
 
 use crate::layout::Layout;
@@ -139,6 +139,20 @@ impl FencedLedger for Router {
 
     async fn read(&self, partition: &PartitionId, from: Position, limit: PageSize) -> Result<Page> {
         self.ledger_of(partition)?.read(partition, from, limit).await
+    }
+
+    async fn read_lazily(&self, partition: &PartitionId, from: Position, limit: PageSize) -> Result<LazyPage> {
+        self.ledger_of(partition)?.read_lazily(partition, from, limit).await
+    }
+
+    async fn read_kind(
+        &self,
+        partition: &PartitionId,
+        kind: &EventKind,
+        from: Position,
+        limit: PageSize,
+    ) -> Result<Page> {
+        self.ledger_of(partition)?.read_kind(partition, kind, from, limit).await
     }
 
     async fn read_back(&self, partition: &PartitionId, from: Option<Position>, limit: PageSize) -> Result<Page> {
