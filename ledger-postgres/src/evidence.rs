@@ -125,7 +125,7 @@ impl Evidence {
             Ok(_) => {}
             Err(LedgerError::NotWritten(_)) => {
                 let mut state = self.lock();
-                counts.into_iter().for_each(|(key, repeats)| add(&mut state.pending, key, repeats));
+                counts.into_iter().for_each(|(key, repeats)| put_back(&mut state.pending, key, repeats));
             }
             // Written or not: counting them again might count them twice.
             Err(error) => tracing::warn!(%error, records = counts.len(), "fenced_ledger.counts_in_doubt"),
@@ -181,6 +181,7 @@ fn key(rejection: &Rejection, refused: &Refused) -> Option<Key> {
     Some((of.0, of.1, refused.reason, refused.holder.clone(), refused.generation, refused.remark.clone()))
 }
 
+/// Counts later repeats. A time that a stepped-back clock read does not win (E3).
 fn add(into: &mut HashMap<Key, Repeats>, key: Key, more: Repeats) {
     match into.get_mut(&key) {
         None => {
@@ -188,9 +189,21 @@ fn add(into: &mut HashMap<Key, Repeats>, key: Key, more: Repeats) {
         }
         Some(repeats) => {
             repeats.count += more.count;
-            if more.last_at >= repeats.last_at {
-                (repeats.last_at, repeats.last) = (more.last_at, more.last);
-            }
+            repeats.last_at = repeats.last_at.max(more.last_at);
+            repeats.last = more.last;
+        }
+    }
+}
+
+/// Counts earlier repeats, which were not written: the facts of a later one stay.
+fn put_back(into: &mut HashMap<Key, Repeats>, key: Key, earlier: Repeats) {
+    match into.get_mut(&key) {
+        None => {
+            into.insert(key, earlier);
+        }
+        Some(repeats) => {
+            repeats.count += earlier.count;
+            repeats.last_at = repeats.last_at.max(earlier.last_at);
         }
     }
 }

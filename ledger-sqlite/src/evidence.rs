@@ -159,7 +159,7 @@ impl Evidence {
         let in_flight = std::mem::take(&mut state.in_flight);
         if !is_committed {
             for (place, (repeats, _)) in in_flight {
-                add(&mut state.pending, place, repeats);
+                put_back(&mut state.pending, place, repeats);
             }
         }
         self.moves.fetch_add(1, Ordering::AcqRel);
@@ -300,6 +300,7 @@ fn generation_column(budget: &Budget) -> i64 {
     budget.as_ref().map_or(0, |(_, generation)| generation.get())
 }
 
+/// Counts later repeats. A time that a stepped-back clock read does not win (E3).
 fn add(into: &mut HashMap<Place, Repeats>, place: Place, more: Repeats) {
     match into.get_mut(&place) {
         None => {
@@ -309,6 +310,19 @@ fn add(into: &mut HashMap<Place, Repeats>, place: Place, more: Repeats) {
             repeats.count += more.count;
             repeats.last_at = repeats.last_at.max(more.last_at);
             repeats.refused = more.refused;
+        }
+    }
+}
+
+/// Counts earlier repeats, which were not written: the facts of a later one stay.
+fn put_back(into: &mut HashMap<Place, Repeats>, place: Place, earlier: Repeats) {
+    match into.get_mut(&place) {
+        None => {
+            into.insert(place, earlier);
+        }
+        Some(repeats) => {
+            repeats.count += earlier.count;
+            repeats.last_at = repeats.last_at.max(earlier.last_at);
         }
     }
 }

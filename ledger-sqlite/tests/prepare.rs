@@ -8,9 +8,11 @@ use common::Place;
 use ledger_sqlite::SqliteLedger;
 
 /// The columns of each statement; none where it returns no rows. Written down here by hand.
-const COLUMNS: [(&str, &str); 25] = [
+const COLUMNS: [(&str, &str); 27] = [
     ("advance_taken", "position entry_id first generation holder acquisition recorded_at content chain payload"),
+    ("begin", ""),
     ("claims_from", "position generation holder acquisition payload"),
+    ("commit", ""),
     ("count_record", "count"),
     ("entry_at", "position entry_id first generation holder acquisition recorded_at content chain"),
     ("entry_by_id", "position entry_id first generation holder acquisition recorded_at content chain"),

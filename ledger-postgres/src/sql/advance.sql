@@ -92,6 +92,10 @@ begin
         null, null, null, null, null, null, null, null, null,
         null, null)::fenced_ledger.answer;
     end if;
+    -- Only a replay tells of an entry; what a refusal would tell of is an append's (J3).
+    if verdict <> 'Replay' then
+        select l.* into a from fenced_ledger.log l where false;
+    end if;
     return row(verdict, s.generation, s.holder, s.acquisition, s.ttl, s.expires_at, s.vacancy, s.vacancy_reason,
         s.recorded_at, s.head, s.chain, judged_at, s.revision, clock_at < judged_at,
         a.entry_id, a.first, a.generation, a.holder, a.acquisition, a.recorded_at, a.content, a.chain, a.position,
