@@ -124,13 +124,13 @@ begin
         wrote := verdict = 'Expired' and locked;
         if wrote then
             -- T2: the answer rests on the expiry, so its time is stored, once.
-            update fenced_ledger.partition p set recorded_at = judged_at, head = s.head, chain = s.chain where p.id = s.id;
+            update fenced_ledger.partition p set recorded_at = judged_at where p.id = s.id;
         end if;
         note := fenced_ledger.refuse(coalesce(s.id, 0), p_name, coalesce(s.generation, 0), 'Append', verdict, p_holder,
             p_generation, p_remark, p_acquisition, p_id, s.holder, s.acquisition, s.expires_at, coalesce(s.revision, 0),
             judged_at, not wrote and fenced_ledger.lone());
     elsif verdict = 'Expired' and locked then
-        update fenced_ledger.partition p set recorded_at = judged_at, head = s.head, chain = s.chain where p.id = s.id;
+        update fenced_ledger.partition p set recorded_at = judged_at where p.id = s.id;
     end if;
     return row(verdict, s.generation, s.holder, s.acquisition, s.ttl, s.expires_at, s.vacancy, s.vacancy_reason,
         s.recorded_at, s.head, s.chain, judged_at, s.revision, clock_at < s.recorded_at,

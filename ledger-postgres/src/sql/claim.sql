@@ -107,7 +107,7 @@ begin
         wrote := verdict = 'Expired' and locked and s.ended_at < s.expires_at;
         if wrote then
             -- T2: the answer rests on the expiry, so its time is stored, once.
-            update fenced_ledger.partition x set recorded_at = judged_at, head = s.head, chain = s.chain where x.id = s.id;
+            update fenced_ledger.partition x set recorded_at = judged_at where x.id = s.id;
         end if;
         note := fenced_ledger.refuse(s.id, p_name, s.generation, 'Claim', verdict, p_holder, p_observed, null,
             p_acquisition, null, s.holder, s.acquisition, s.expires_at, s.revision, judged_at,

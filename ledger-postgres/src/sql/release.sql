@@ -72,7 +72,7 @@ begin
     if verdict = 'AlreadyEnded' then
         if p_generation = s.generation and s.vacancy is null and locked then
             -- T2: the answer rests on the expiry, so its time is stored, once.
-            update fenced_ledger.partition x set recorded_at = judged_at, head = s.head, chain = s.chain where x.id = s.id;
+            update fenced_ledger.partition x set recorded_at = judged_at where x.id = s.id;
         end if;
         return row(verdict, s.generation, s.holder, s.acquisition, s.ttl, s.expires_at, s.vacancy, s.vacancy_reason,
         s.recorded_at, s.head, s.chain, judged_at, s.revision, clock_at < s.recorded_at,

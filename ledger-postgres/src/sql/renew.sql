@@ -57,7 +57,7 @@ begin
     wrote := verdict = 'Expired' and locked;
     if wrote then
         -- T2: the answer rests on the expiry, so its time is stored, once.
-        update fenced_ledger.partition x set recorded_at = judged_at, head = s.head, chain = s.chain where x.id = s.id;
+        update fenced_ledger.partition x set recorded_at = judged_at where x.id = s.id;
     end if;
     note := fenced_ledger.refuse(coalesce(s.id, 0), p_name, coalesce(s.generation, 0), 'Renew', verdict, p_holder,
         p_generation, null, p_acquisition, null, s.holder, s.acquisition, s.expires_at, coalesce(s.revision, 0),
