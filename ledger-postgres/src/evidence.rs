@@ -50,6 +50,8 @@ struct State {
 /// What a handle keeps in memory of the evidence.
 #[derive(Debug, Default)]
 pub(crate) struct Evidence {
+    /// Whether it learns anything.
+    is_on: bool,
     state: Mutex<State>,
     /// One write at a time, so that whoever waits for it knows that all is written.
     writing: tokio::sync::Mutex<()>,
@@ -57,6 +59,10 @@ pub(crate) struct Evidence {
 }
 
 impl Evidence {
+    pub(crate) fn new(is_on: bool) -> Self {
+        Self { is_on, ..Self::default() }
+    }
+
     /// Whether a tenure is known to have ended, so that its appends are looked up first.
     pub(crate) fn has_ended(&self, partition: &PartitionId, generation: Generation) -> bool {
         self.lock().ended.get(partition).is_some_and(|ended| generation <= *ended)
@@ -64,7 +70,7 @@ impl Evidence {
 
     /// Learns from a refusal that the server has judged and recorded.
     pub(crate) fn learn(&self, rejection: &Rejection) {
-        let Some(generation) = rejection.presented.generation else { return };
+        let Some(generation) = rejection.presented.generation.filter(|_| self.is_on) else { return };
         let mut state = self.lock();
         if matches!(rejection.reason, Reason::StaleGeneration | Reason::Released | Reason::Expired) {
             if state.ended.len() >= MAX_ENDED {

@@ -121,7 +121,7 @@ impl PostgresLedger {
             coalesce,
             coalescer: Coalescer::default(),
             looks: Looks::default(),
-            evidence: Arc::default(),
+            evidence: Arc::new(Evidence::new(options.count_in_memory)),
         };
         Ok(Self { shared: Arc::new(shared) })
     }

@@ -144,8 +144,8 @@ const ALL: &[Broken] = &[
         green: "partitions",
     },
     Broken {
-        name: "repeats that come together are counted as one",
-        replaced: &[Replaced { function: "refuse", text: "r.count + p_count, last_at", by: "r.count + 1, last_at" }],
+        name: "repeats are not counted",
+        replaced: &[Replaced { function: "refuse", text: "r.count + p_count, last_at", by: "r.count, last_at" }],
         case: "evd02_repeats_are_counted_in_one_record",
         says: "the records count 20 refusals",
         green: "partitions",

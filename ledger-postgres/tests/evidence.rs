@@ -9,7 +9,7 @@ use std::time::Duration;
 use common::harness::Door;
 use common::{Place, Wanted, append, claim, holder, scale, seconds};
 use ledger_core::{FencedLedger, Lease, LedgerError, MAX_REMARK_BYTES, PageSize, RecordSlot, RecordState, Remark};
-use ledger_postgres::PostgresLedger;
+use ledger_postgres::{Options, PostgresLedger};
 use sqlx::{Executor, PgPool, Row};
 
 fn record<T: std::fmt::Debug>(answer: Result<T, LedgerError>) -> RecordState {
@@ -60,12 +60,17 @@ async fn many_sessions_with_many_keys_fill_the_budget_once_and_count_exactly() {
 }
 
 async fn open(place: &Place, door: Door) -> PostgresLedger {
-    match door {
-        Door::Own => place.open().await,
-        Door::Pool => place.options().open(PgPool::connect(&place.url).await.expect("a pool")).await.expect("opened"),
-        Door::Singly => place.options().coalesce(false).connect(&place.url).await.expect("opened"),
-        Door::Simple => place.options().transaction_pooler(true).connect(&place.url).await.expect("opened"),
-    }
+    open_with(place.options(), place, door).await
+}
+
+async fn open_with(options: Options, place: &Place, door: Door) -> PostgresLedger {
+    let opened = match door {
+        Door::Own => options.connect(&place.url).await,
+        Door::Pool => options.open(PgPool::connect(&place.url).await.expect("a pool")).await,
+        Door::Singly => options.coalesce(false).connect(&place.url).await,
+        Door::Simple => options.transaction_pooler(true).connect(&place.url).await,
+    };
+    opened.expect("opened")
 }
 
 /// How often sessions have flushed the log of writes. A session's figures are there once it has ended.
@@ -208,7 +213,7 @@ async fn a_repeat_waits_for_nobody_and_its_count_comes_later() {
     for wanted in Wanted::BOTH {
         for door in [Door::Own, Door::Pool, Door::Simple] {
             let place = Place::new(wanted).await;
-            let ledger = open(&place, door).await;
+            let ledger = open_with(place.options().count_in_memory(true), &place, door).await;
             let lease = claim(&ledger, "p", "a", seconds(600)).await.lease;
             ledger.release(&lease).await.expect("released");
             assert_eq!(record(ledger.append(&lease, &append("x")).await), RecordState::Stored);
@@ -247,7 +252,7 @@ async fn a_repeat_waits_for_nobody_and_its_count_comes_later() {
 async fn a_repeat_tells_what_is_stored_now() {
     for wanted in Wanted::BOTH {
         let place = Place::new(wanted).await;
-        let ledger = place.open().await;
+        let ledger = open_with(place.options().count_in_memory(true), &place, Door::Own).await;
         let lease = claim(&ledger, "p", "a", seconds(600)).await.lease;
         let landed = append("landed");
         let entry = ledger.append(&lease, &landed).await.expect("appended").entry;
