@@ -1,10 +1,11 @@
 //! The check at the end of a round, and the same check of a round that was kept.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 
-use conformance_tests::history::{Answer, Content, Findings, History, check};
+use conformance_tests::history::{Answer, Call, Content, Findings, History, Invocation, check};
 
 use crate::Result;
 
@@ -26,8 +27,17 @@ pub(crate) fn again(folder: &Path) -> Result<ExitCode> {
     Ok(if findings.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What the barrier's process asked after and was not told: nothing, as it has taken every partition over.
+/// What the barrier's process asked after and was not told: nothing, as it has taken every partition over. Only of an
+/// append under a forged generation ahead nobody can tell, where the barrier's own is not above it.
 fn undecided(history: &History) -> u64 {
-    let by_barrier = history.invocations.iter().filter(|call| &*call.process == crate::round::BARRIER);
-    by_barrier.filter(|call| !matches!(&call.answer, Some((_, answer)) if *answer != Answer::Undecided)).count() as u64
+    let by_barrier = || history.invocations.iter().filter(|call| &*call.process == crate::round::BARRIER);
+    let mut taken = HashMap::new();
+    for call in by_barrier() {
+        if let Some((_, Answer::Claimed { lease, .. })) = &call.answer {
+            taken.insert(&lease.partition, lease.generation);
+        }
+    }
+    let is_forged = |call: &Call| matches!(call, Call::Fate { partition, generation, .. } if taken.get(partition).is_some_and(|taken| generation >= taken));
+    let is_told = |call: &Invocation| matches!(&call.answer, Some((_, answer)) if *answer != Answer::Undecided);
+    by_barrier().filter(|call| !is_told(call) && !is_forged(&call.call)).count() as u64
 }

@@ -47,11 +47,11 @@
 //!
 //! # Refused again
 //!
-//! A handle that was told that a tenure has ended looks before it asks for a judgement of another append under it: one
-//! read without a lock and without a write, for all that wait at the same moment (E4). It is judged by what is stored; where that
-//! tenure has not ended, the append is sent as ever. The first refusal of a key is recorded before the answer (E2). Repeats
-//! are counted in memory and written twice a second (E3), when the last clone of the handle is dropped, and by
-//! [`close`](PostgresLedger::close), which a process that is about to end awaits, or it may lose half a second of them.
+//! A refused append takes no lock where its tenure has visibly ended (E4), and each refusal is counted by the server before
+//! it is answered, a repeat without a flush (E2, E3). With [`Options::count_in_memory`], a handle that was told that a tenure
+//! has ended looks before it asks for a judgement of another append under it: one read without a write, for all that wait
+//! at the same moment, judged by what is stored. Repeats are then counted in memory and written twice a second, when the
+//! last clone of the handle is dropped, and by [`close`](PostgresLedger::close), which a process that is about to end awaits.
 //!
 //! # Pages
 //!
