@@ -37,7 +37,12 @@ fn undecided(history: &History) -> u64 {
             taken.insert(&lease.partition, lease.generation);
         }
     }
-    let is_forged = |call: &Call| matches!(call, Call::Fate { partition, generation, .. } if taken.get(partition).is_some_and(|taken| generation >= taken));
-    let is_told = |call: &Invocation| matches!(&call.answer, Some((_, answer)) if *answer != Answer::Undecided);
-    by_barrier().filter(|call| !is_told(call) && !is_forged(&call.call)).count() as u64
+    let is_told = |call: &Invocation| match (&call.answer, &call.call) {
+        (Some((_, Answer::Undecided)), Call::Fate { partition, generation, .. }) => {
+            taken.get(partition).is_some_and(|taken| generation >= taken)
+        }
+        (Some((_, answer)), _) => *answer != Answer::Undecided,
+        (None, _) => false,
+    };
+    by_barrier().filter(|call| !is_told(call)).count() as u64
 }

@@ -123,8 +123,8 @@ impl Options {
     /// written twice a second: off if not said otherwise. Then each is counted by the server before it is answered.
     ///
     /// A holder beside many stale appends is faster with it. What it costs is a part of E3: where the answer to a write
-    /// of counts is lost, they are not counted again, and where the server can not be reached, what is counted meanwhile
-    /// is lost with the process. The record of the first refusal of a key is durable before the answer in any case (E2).
+    /// of counts is lost, they are not counted again; and what is counted and not yet written is lost with the process,
+    /// if that does not await [`close`](crate::PostgresLedger::close). A campaign found counts missing with it. The record of the first refusal of a key is durable before the answer in any case (E2).
     #[must_use]
     pub fn count_in_memory(mut self, count_in_memory: bool) -> Self {
         self.count_in_memory = count_in_memory;
