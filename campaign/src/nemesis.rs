@@ -82,6 +82,11 @@ impl Fault {
         }
     }
 
+    /// Whether processes of the server have to do something.
+    fn needs_the_server(self) -> bool {
+        matches!(self, Self::Terminate | Self::Cancel | Self::Crash)
+    }
+
     fn name(self) -> String {
         serde_json::to_value(self).ok().and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default()
     }
@@ -182,6 +187,10 @@ impl Nemesis {
         let ttl = field.plan.ttl;
         let some_ttls = ttl.mul_f64(0.5 + 2.5 * self.rng.f64());
         let nth = self.rng.usize(..field.workers.len());
+        // It would be waited for here, by the thread that lets it go on.
+        if fault.needs_the_server() && self.later.iter().any(|(_, what)| matches!(what, Later::ResumeServer)) {
+            return Ok(());
+        }
         match fault {
             Fault::Pause => {
                 field.workers[nth].signal(Signal::STOP);
