@@ -188,9 +188,11 @@ impl Nemesis {
         let some_ttls = ttl.mul_f64(0.5 + 2.5 * self.rng.f64());
         let nth = self.rng.usize(..field.workers.len());
         // It would be waited for here, by the thread that lets it go on.
-        if fault.needs_the_server() && self.later.iter().any(|(_, what)| matches!(what, Later::ResumeServer)) {
+        let is_pending = |is: fn(&Later) -> bool| self.later.iter().any(|(_, what)| is(what));
+        if fault.needs_the_server() && is_pending(|what| matches!(what, Later::ResumeServer)) {
             return Ok(());
         }
+        let is_full = is_pending(|what| matches!(what, Later::EmptyDisk));
         match fault {
             Fault::Pause => {
                 field.workers[nth].signal(Signal::STOP);
@@ -227,8 +229,8 @@ impl Nemesis {
             Fault::Crash => {
                 let Some(server) = &field.server else { return Ok(()) };
                 server.crash()?;
-                // It starts when the disk has room, at the latest when all is healed.
-                if server.start().is_ok() {
+                // On a full disk it is started when there is room.
+                if !is_full && server.start().is_ok() {
                     field.recorder.store_crashed()?;
                 }
             }
