@@ -152,19 +152,24 @@ impl World<'_> {
                 }
             }
             14..16 => Call::Observe(self.partition.clone()),
-            16..19 => {
+            16..18 => {
                 let id = match self.rng.choice(&self.sent) {
                     Some(append) => append.id(),
                     None => AppendId::from(lease.acquisition),
                 };
                 Call::Fate { partition: self.partition.clone(), id, generation: lease.generation }
             }
-            _ if self.rng.bool() => {
+            _ => {
+                // The end of the log, and what is ahead of it, as often as all the rest.
                 let head = state.tenure.map_or(1, |tenure| tenure.head.get());
-                let from = Position::new(self.rng.i64(1..=head + 1)).expect("a position");
-                Call::Read { partition: self.partition.clone(), from }
+                let from = if self.rng.bool() { self.rng.i64(1..=head) } else { head + self.rng.i64(0..4) };
+                let (partition, from) = (self.partition.clone(), Position::new(from).expect("a position"));
+                match self.rng.u8(..4) {
+                    0 => Call::ReadBack { partition, from: None },
+                    1 => Call::ReadBack { partition, from: Some(from) },
+                    _ => Call::Read { partition, from },
+                }
             }
-            _ => Call::ReadBack { partition: self.partition.clone(), from: None },
         }
     }
 
@@ -260,14 +265,19 @@ impl World<'_> {
                 ledger.fate(partition, *id, *generation).await.map(|answer| Answer::of_fate(&answer))
             }
             Call::Read { partition, from } => {
-                let limit = PageSize::new(self.rng.u32(1..6)).expect("a size");
+                let limit = self.page_size();
                 ledger.read(partition, *from, limit).await.map(|answer| Answer::of_page(&answer))
             }
             Call::ReadBack { partition, from } => {
-                ledger.read_back(partition, *from, PageSize::MAX).await.map(|answer| Answer::of_page(&answer))
+                let limit = self.page_size();
+                ledger.read_back(partition, *from, limit).await.map(|answer| Answer::of_page(&answer))
             }
         };
         answer.unwrap_or_else(|error| Answer::of_error(&error))
+    }
+
+    fn page_size(&mut self) -> PageSize {
+        if self.rng.u8(..3) == 0 { PageSize::MAX } else { PageSize::new(self.rng.u32(1..6)).expect("a size") }
     }
 
     /// The barrier, recorded like everything else, and what is there after it.

@@ -7,6 +7,7 @@ use fastrand::Rng;
 use ledger_core::{Basis, Entry, Generation, Judged, Reason, Revision, Timestamp};
 
 use crate::generate::Generated;
+use crate::misread;
 
 /// One kind of sabotage, and what the checker must say of it.
 pub(crate) struct Sabotage {
@@ -22,7 +23,7 @@ pub(crate) struct Sabotage {
     pub(crate) apply: fn(&mut Generated, &mut Rng) -> bool,
 }
 
-const fn sabotage(
+pub(crate) const fn sabotage(
     name: &'static str,
     kind: Kind,
     says: &'static str,
@@ -32,7 +33,13 @@ const fn sabotage(
     Sabotage { name, kind, says, least, apply }
 }
 
-pub(crate) const SABOTAGES: &[Sabotage] = &[
+/// All of them.
+pub(crate) fn all() -> impl Iterator<Item = &'static Sabotage> {
+    WRITES.iter().chain(misread::READS)
+}
+
+/// Of writes, looks, fates and records.
+const WRITES: &[Sabotage] = &[
     sabotage("acknowledged append lost", Kind::Lost, "the log has it as it was acknowledged", 100, |it, rng| {
         let acknowledged = |call: &&mut Invocation| matches!(call.answer, Some((_, Answer::Appended { .. })));
         let Some(call) = pick(it, rng, acknowledged) else { return false };
@@ -267,14 +274,6 @@ pub(crate) const SABOTAGES: &[Sabotage] = &[
             true
         },
     ),
-    sabotage("page with a hole", Kind::WrongAnswer, "has no gap", 100, |it, rng| {
-        let page = |call: &&mut Invocation| matches!(&call.answer, Some((_, Answer::Page { entries, .. })) if entries.len() > 2);
-        let Some(call) = pick(it, rng, page) else { return false };
-        if let Some((_, Answer::Page { entries, .. })) = &mut call.answer {
-            entries.remove(1);
-        }
-        true
-    }),
     sabotage("acknowledged advance lost", Kind::Lost, "`$advanced` is in the log", 100, |it, rng| {
         let advanced = |call: &&mut Invocation| matches!(call.answer, Some((_, Answer::Advanced { .. })));
         let Some(call) = pick(it, rng, advanced) else { return false };
@@ -369,7 +368,7 @@ pub(crate) const SABOTAGES: &[Sabotage] = &[
     }),
 ];
 
-fn pick<'a>(
+pub(crate) fn pick<'a>(
     generated: &'a mut Generated,
     rng: &mut Rng,
     fits: impl Fn(&&mut Invocation) -> bool,

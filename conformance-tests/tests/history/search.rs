@@ -63,7 +63,7 @@ impl Search<'_> {
                 let mut next = model.clone();
                 let answer = next.carry_out(&call.call, clock, self.generated);
                 let is_right = match &call.answer {
-                    Some((_, recorded)) if !is_open(call) => same(&answer, recorded, &call.call),
+                    Some((_, recorded)) if !is_open(call) => same(&answer, recorded),
                     _ => true,
                 };
                 let fits = next.log.last().is_none_or(|(entry, events)| {
@@ -110,15 +110,15 @@ fn returned_at(call: &Invocation) -> u64 {
 }
 
 /// Whether the model gives the recorded answer. What became of a record is not the model's matter, and how long a page is
-/// was for the reader to say.
-fn same(answer: &Answer, recorded: &Answer, call: &Call) -> bool {
+/// was for the reader to say; but it is not empty where the model's is not.
+fn same(answer: &Answer, recorded: &Answer) -> bool {
     match (answer, recorded) {
         (Answer::Rejected { .. }, Answer::Rejected { .. }) => without_record(answer) == without_record(recorded),
         (Answer::Page { entries, head, .. }, Answer::Page { entries: shown, head: told, more }) => {
             let all: Vec<(Position, &Arc<Entry>)> = flat(entries);
             let part = flat(shown);
-            let cut = part.len() < all.len();
-            head == told && all.starts_with(&part) && (*more == cut || matches!(call, Call::ReadBack { .. }))
+            let is_cut = part.len() < all.len();
+            head == told && all.starts_with(&part) && part.is_empty() == all.is_empty() && *more == is_cut
         }
         _ => answer == recorded,
     }
@@ -199,6 +199,10 @@ impl Model {
             }
             Call::ReadBack { from, .. } => {
                 let (head, mut events) = (self.head(), self.events());
+                let newest = head.map(|(head, _)| head);
+                if from.is_some() && *from > newest {
+                    return Answer::AheadOfLog { head: newest };
+                }
                 events.reverse();
                 events.retain(|event| from.is_none_or(|from| event.position <= from));
                 Answer::of_page(&ledger_core::Page::backward(events, head))

@@ -7,7 +7,7 @@ use super::grant::Moment;
 use super::joined::told;
 use super::timeline::{State, Timeline};
 use super::told::{expiry_told, is_effect, kind_of};
-use super::{Findings, Kind, fate};
+use super::{Findings, Kind, fate, page};
 use crate::history::content::Own;
 use crate::history::facts::{Kept, Tenure, Truth};
 use crate::history::invocation::Invocation;
@@ -35,7 +35,7 @@ pub(super) fn check(timeline: &Timeline<'_>, call: &Invocation, findings: &mut F
         return fate::check(timeline, call, answer, findings);
     }
     if let Answer::Page { .. } | Answer::AheadOfLog { .. } = answer {
-        return page(timeline, call, answer, findings);
+        return page::check(timeline, call, answer, findings);
     }
     let Some(judged) = answer.judged() else {
         if let Answer::Corrupt(problem) = answer {
@@ -249,49 +249,6 @@ fn look(
         let in_force = state.map_or_else(|| "never claimed".to_owned(), |(.., standing)| described(standing));
         (format!("a look at its revision shows {in_force}"), format!("{tenure:?}"))
     })
-}
-
-/// A page shows the log, and of its head no more and no less.
-fn page(timeline: &Timeline<'_>, call: &Invocation, answer: &Answer, findings: &mut Findings) -> Slot {
-    let part = timeline.part;
-    let mut wrong = |expected: String, seen: String| findings.add(Kind::WrongAnswer, Some(call), expected, seen);
-    let (entries, head, more) = match answer {
-        Answer::Page { entries, head, more } => (entries.as_slice(), *head, *more),
-        Answer::AheadOfLog { head } => (
-            &[][..],
-            head.and_then(|head| Some((head, ledger_core::Generation::FIRST)).filter(|_| head.get() > 0)),
-            false,
-        ),
-        _ => return Slot::ANY,
-    };
-    for seen in entries {
-        let place = timeline.joined.place(seen.entry.last);
-        if place.is_none_or(|place| part.log[place].entry != seen.entry) {
-            wrong("a page shows entries of the log (D2)".to_owned(), told(&seen.entry));
-        }
-    }
-    let positions: Vec<_> = entries.iter().flat_map(|seen| &seen.positions).map(|position| position.get()).collect();
-    let (step, from) = match &call.call {
-        Call::ReadBack { from, .. } => (-1, from.or(head.map(|(head, _)| head)).map(ledger_core::Position::get)),
-        Call::Read { from, .. } => (1, Some(from.get())),
-        _ => return Slot::ANY,
-    };
-    let in_order = positions.windows(2).all(|pair| pair[1] == pair[0] + step);
-    if !in_order || positions.first().is_some_and(|first| Some(*first) != from) {
-        wrong(format!("a page starts where it was asked for, {from:?}, and has no gap (D2)"), format!("{positions:?}"));
-    }
-    let Some((head, _)) = head else {
-        return if entries.is_empty() { Slot { low: 0, high: 0 } } else { Slot::ANY };
-    };
-    if step == 1 && !more && positions.last().is_some_and(|last| *last != head.get()) {
-        wrong(format!("the last page ends at the head, {head} (D2)"), format!("{:?}", positions.last()));
-    }
-    let Some(place) = timeline.joined.place(head) else {
-        wrong("the head of a page is the end of an entry (D2)".to_owned(), head.to_string());
-        return Slot::ANY;
-    };
-    let (low, high) = timeline.revisions(place);
-    Slot { low, high }
 }
 
 /// E1, E2: whether the answer says of the record what it must.

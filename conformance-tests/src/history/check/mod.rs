@@ -10,6 +10,7 @@ mod grant;
 mod joined;
 mod log;
 mod order;
+mod page;
 mod path;
 mod progress;
 mod timeline;
