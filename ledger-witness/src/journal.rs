@@ -1,7 +1,7 @@
 //! The file: its lines read, appended and written anew. Everything here blocks, and is called under the lock.
 
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
@@ -92,6 +92,20 @@ pub(crate) struct Journal {
     end: u64,
     lines: usize,
     marks: HashMap<(LedgerId, PartitionId), Mark>,
+    /// How many lines it has when it is next written anew.
+    limit: usize,
+    /// Whether it may have lines that are not durable: of others, who may have been killed before they had synced them.
+    is_in_doubt: bool,
+    /// Whether it may have come by a rename that is not durable, of another's likewise.
+    is_moved: bool,
+    disk: Disk,
+}
+
+/// How it is made durable.
+#[derive(Debug)]
+struct Disk {
+    sync: fn(&File) -> io::Result<()>,
+    sync_folder: fn(&Path) -> io::Result<()>,
 }
 
 impl Journal {
@@ -100,8 +114,18 @@ impl Journal {
         let lock_path = beside(path, ".lock");
         let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&lock_path);
         let lock = lock.map_err(failed("locked", &lock_path))?;
-        let mut journal =
-            Self { path: path.to_owned(), lock, body: Uuid::nil(), end: 0, lines: 0, marks: HashMap::new() };
+        let mut journal = Self {
+            path: path.to_owned(),
+            lock,
+            body: Uuid::nil(),
+            end: 0,
+            lines: 0,
+            marks: HashMap::new(),
+            limit: 0,
+            is_in_doubt: false,
+            is_moved: false,
+            disk: Disk { sync: File::sync_data, sync_folder },
+        };
         journal.lock.lock().map_err(failed("locked", &lock_path))?;
         let opened = match path.try_exists() {
             Ok(true) => journal.refresh().map(drop),
@@ -128,7 +152,8 @@ impl Journal {
         })
     }
 
-    /// Keeps those that are later than what is kept, durably, and gives for each what is kept then.
+    /// Keeps those that are later than what is kept, durably, and gives for each what is kept then: durable too, whoever
+    /// wrote it.
     pub(crate) fn keep(&mut self, new: &[Kept]) -> Result<Vec<Mark>> {
         self.under(true, |journal| {
             let mut file = journal.refresh()?;
@@ -146,14 +171,21 @@ impl Journal {
                 answers.push(kept.mark);
                 later.insert(key, kept.mark);
             }
+            if journal.is_moved {
+                (journal.disk.sync_folder)(&journal.path).map_err(failed("written", &journal.path))?;
+                journal.is_moved = false;
+            }
             if lines > 0 {
                 journal.append(&mut file, &text)?;
                 journal.end += text.len() as u64;
                 journal.lines += lines;
                 journal.marks.extend(later);
-                if journal.lines > SLACK + 4 * journal.marks.len() {
-                    journal.rewrite()?;
-                }
+            } else if journal.is_in_doubt {
+                (journal.disk.sync)(&file).map_err(failed("written", &journal.path))?;
+            }
+            journal.is_in_doubt = false;
+            if journal.lines > journal.limit.max(SLACK + 4 * journal.marks.len()) {
+                journal.shorten();
             }
             Ok(answers)
         })
@@ -186,8 +218,9 @@ impl Journal {
             return Err(WitnessError::Foreign { path });
         };
         if body != self.body {
-            (self.body, self.end, self.lines) = (body, header.len() as u64, 0);
+            (self.body, self.end, self.lines, self.limit) = (body, header.len() as u64, 0, 0);
             self.marks.clear();
+            self.is_moved = true;
         }
         let length = file.metadata().map_err(&read)?.len();
         if length < self.end {
@@ -209,6 +242,7 @@ impl Journal {
             }
             self.end += line.len() as u64;
             self.lines += 1;
+            self.is_in_doubt = true;
         }
         Ok(file)
     }
@@ -220,13 +254,23 @@ impl Journal {
             file.set_len(self.end)?;
             file.seek(SeekFrom::Start(self.end))?;
             file.write_all(text)?;
-            file.sync_data()
+            // The whole file's, so that of others' lines too.
+            (self.disk.sync)(file)
         };
         write().map_err(|error| {
             // What may not be durable must not be read by another as if it were.
             let _ = file.set_len(self.end);
             failed("written", &self.path)(error)
         })
+    }
+
+    /// Writes the file anew where that can be done. It is as right without, only longer, and is tried again later.
+    fn shorten(&mut self) {
+        if let Err(error) = self.rewrite() {
+            let (file, source) = (self.path.display(), std::error::Error::source(&error));
+            tracing::warn!(%file, lines = self.lines, %error, source, "a witness's file could not be shortened");
+            self.limit = self.lines + SLACK;
+        }
     }
 
     /// Writes the file anew, with one line a partition, in one step.
@@ -236,14 +280,26 @@ impl Journal {
         self.kept().for_each(|kept| text.extend(line(&kept)));
         let new = beside(&self.path, ".new");
         let write = || -> io::Result<()> {
-            let mut file = File::create(&new)?;
+            // What a crash left there. It may be another user's.
+            let _ = std::fs::remove_file(&new);
+            let mut file = OpenOptions::new().write(true).create_new(true).open(&new)?;
+            match self.path.metadata() {
+                Ok(old) => open_to_the_same(&file, &old)?,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
             file.write_all(&text)?;
             file.sync_all()?;
             std::fs::rename(&new, &self.path)?;
-            sync_folder(&self.path)
+            (self.disk.sync_folder)(&self.path)
         };
-        write().map_err(failed("written", &self.path))?;
-        (self.body, self.end, self.lines) = (body, text.len() as u64, self.marks.len());
+        write().map_err(|error| {
+            // It would take room for nothing.
+            let _ = std::fs::remove_file(&new);
+            failed("written", &self.path)(error)
+        })?;
+        (self.body, self.end, self.lines, self.limit) = (body, text.len() as u64, self.marks.len(), 0);
+        (self.is_in_doubt, self.is_moved) = (false, false);
         Ok(())
     }
 
@@ -255,6 +311,25 @@ impl Journal {
         };
         self.marks.iter().map(kept)
     }
+}
+
+/// Gives the new file to whom the old one was open: group and mode, and where it may, the owner.
+#[cfg(unix)]
+fn open_to_the_same(new: &File, old: &Metadata) -> io::Result<()> {
+    use std::os::unix::fs::{MetadataExt as _, fchown};
+    if new.metadata()?.gid() != old.gid() {
+        fchown(new, None, Some(old.gid()))?;
+    }
+    new.set_permissions(old.permissions())?;
+    // For root alone. Other users share a file by its group or its mode.
+    let _ = fchown(new, Some(old.uid()), None);
+    Ok(())
+}
+
+/// Rights are the folder's there.
+#[cfg(not(unix))]
+fn open_to_the_same(_: &File, _: &Metadata) -> io::Result<()> {
+    Ok(())
 }
 
 /// A rename is durable once its folder is.
@@ -300,7 +375,81 @@ fn parse(line: &[u8]) -> std::result::Result<Kept, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
+
+    thread_local! {
+        static FILE_FAILS: Cell<bool> = const { Cell::new(false) };
+        static FOLDER_FAILS: Cell<bool> = const { Cell::new(false) };
+    }
+
+    fn fail(fails: bool) -> io::Result<()> {
+        if fails { Err(io::Error::other("the disk is gone")) } else { Ok(()) }
+    }
+
+    fn opened(path: &Path) -> Journal {
+        let mut journal = Journal::open(path).expect("opened");
+        journal.disk = Disk {
+            sync: |file| fail(FILE_FAILS.get()).and_then(|()| file.sync_data()),
+            sync_folder: |path| fail(FOLDER_FAILS.get()).and_then(|()| sync_folder(path)),
+        };
+        journal
+    }
+
+    fn at(position: i64) -> Kept {
+        let position = ledger_core::Position::new(position).expect("positive");
+        let chain = ledger_core::Digest::new([7; 32]);
+        let mark = Mark::new(ledger_core::Generation::FIRST, position, chain);
+        Kept {
+            ledger: LedgerId::from_uuid(Uuid::from_u128(1)).expect("not nil"),
+            partition: PartitionId::new("jobs").expect("a name"),
+            mark,
+        }
+    }
+
+    /// As a process leaves the file that is killed before it has synced what it wrote.
+    fn killed_in_between(path: &Path, kept: &Kept) {
+        let mut file = OpenOptions::new().append(true).open(path).expect("opened");
+        file.write_all(&line(kept)).expect("written");
+    }
+
+    #[test]
+    fn what_another_has_written_is_made_durable_before_it_is_answered() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("marks");
+        let mut journal = opened(&path);
+        journal.keep(&[at(1)]).expect("kept");
+        killed_in_between(&path, &at(2));
+        // It may have been read before.
+        journal.mark(at(1).ledger, &at(1).partition).expect("read");
+        FILE_FAILS.set(true);
+        for _ in 0..2 {
+            journal.keep(&[at(2)]).expect_err("it is there, and may be gone after a loss of power");
+        }
+        journal.keep(&[at(1)]).expect_err("so is what is later than this");
+        FILE_FAILS.set(false);
+        assert_eq!(journal.keep(&[at(2)]).expect("kept"), [at(2).mark]);
+        // From now on it is known to be durable, whatever the disk does.
+        FILE_FAILS.set(true);
+        assert_eq!(journal.keep(&[at(1)]).expect("nothing is to be written"), [at(2).mark]);
+        FILE_FAILS.set(false);
+    }
+
+    #[test]
+    fn a_file_that_another_has_renamed_is_made_durable_before_it_is_answered() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("marks");
+        let (mut journal, mut other) = (opened(&path), opened(&path));
+        journal.keep(&[at(1)]).expect("kept");
+        other.keep(&[at(1)]).expect("kept");
+        other.rewrite().expect("renamed");
+        FOLDER_FAILS.set(true);
+        assert_eq!(other.keep(&[at(1)]).expect("it has done it itself"), [at(1).mark]);
+        journal.keep(&[at(1)]).expect_err("the rename may be gone after a loss of power");
+        FOLDER_FAILS.set(false);
+        assert_eq!(journal.keep(&[at(1)]).expect("kept"), [at(1).mark]);
+    }
 
     #[test]
     fn a_line_is_as_it_is_written_down() {

@@ -42,11 +42,13 @@
 //! `check` is the first 8 bytes of the SHA-256 of the JSON, as 16 hexadecimal digits. Of a partition, the latest mark
 //! counts. A last line without its end was being written in a crash, and nobody was answered: it is ignored, and cut off
 //! by the next write. Any other line that can not be read is damage, and an error that names it. When the file has four
-//! lines for each partition (and 256 more) it is written anew beside itself with one line each, under another UUID, and
-//! renamed.
+//! lines for each partition (and 256 more) it is written anew beside itself with one line each, under another UUID, with
+//! the same group and mode, and renamed. Where that fails, the marks are kept all the same and the file grows: an event of
+//! `tracing` warns, and after 256 more lines it is tried again.
 //!
 //! A mark costs one write and one `fdatasync`, shared by all that wait at that moment; reading one costs the lock and what
-//! was appended since.
+//! was appended since. What another handle has written is synced before a call is answered by it: its process may have
+//! been killed before it had done so.
 
 mod file;
 mod journal;

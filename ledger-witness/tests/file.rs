@@ -160,6 +160,47 @@ fn the_file_stays_short() {
     }
 }
 
+/// What is in the way stands for a folder that can not be written to, or a quota.
+#[test]
+fn marks_are_kept_where_the_file_can_not_be_shortened() {
+    let (_folder, path) = path();
+    let witness = FileWitness::open(&path).expect("made");
+    let new = path.with_file_name("marks.new");
+    std::fs::create_dir(&new).expect("in its way");
+    let length = || std::fs::metadata(&path).expect("there").len();
+    for position in 1..1_000 {
+        assert_eq!(keep(&witness, mark(1, position)).expect("kept"), mark(1, position));
+    }
+    assert_eq!(kept(&FileWitness::open(&path).expect("opened")).expect("read"), Some(mark(1, 999)));
+    std::fs::remove_dir(&new).expect("out of its way");
+    let long = length();
+    for position in 1_000..1_300 {
+        keep(&witness, mark(1, position)).expect("kept");
+    }
+    assert!(length() < long / 2, "{} bytes, and {long} before", length());
+    assert_eq!(kept(&FileWitness::open(&path).expect("opened")).expect("read"), Some(mark(1, 1_299)));
+}
+
+#[cfg(unix)]
+#[test]
+fn who_could_open_the_file_can_still_once_it_is_shortened() {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+    for mode in [0o660, 0o606, 0o600] {
+        let (_folder, path) = path();
+        let witness = FileWitness::open(&path).expect("made");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).expect("ours");
+        let of = || std::fs::metadata(&path).expect("there");
+        let before = of();
+        for position in 1..300 {
+            keep(&witness, mark(1, position)).expect("kept");
+        }
+        let after = of();
+        assert_ne!(after.ino(), before.ino(), "it was written anew");
+        assert_eq!(after.mode() & 0o777, mode);
+        assert_eq!((after.uid(), after.gid()), (before.uid(), before.gid()));
+    }
+}
+
 /// No test by itself: what a child does. Keeps one mark after another, and says which was answered.
 #[test]
 fn child() {
