@@ -26,6 +26,9 @@ impl RecordBudget {
 
     /// Keeps the record of a rejection, if it is evidence, and says so in it: [`RecordState::Stored`] where the record
     /// is new, [`RecordState::Counted`] where an earlier one counts it.
+    ///
+    /// The record is one of the generation that the rejection names as current, also where records of a later one are
+    /// there: it may have been decided on an older view (E4).
     pub fn keep(&mut self, rejection: Rejection) -> Rejection {
         let Some(refused) = Refused::of(&rejection) else { return rejection };
         let generation = rejection.current.as_ref().map(|current| current.generation);
@@ -46,9 +49,10 @@ impl RecordBudget {
 
     fn count(&mut self, generation: Option<Generation>, rejection: &Rejection, refused: Refused) -> RecordState {
         let time = rejection.judged.time;
-        // Generations never fall, so the records of the current one stand last.
+        // Not always the last ones: a refusal that an older view decided (E4) can come behind one of a newer generation.
         let start = self.records.partition_point(|record| record.slot.generation < generation);
-        let current = &mut self.records[start..];
+        let end = self.records.partition_point(|record| record.slot.generation <= generation);
+        let current = &mut self.records[start..end];
         let same = |record: &&mut RejectionRecord| {
             record
                 .refused
@@ -71,7 +75,75 @@ impl RecordBudget {
         };
         let slot = RecordSlot::new(generation, number);
         let is_overflow = refused.is_none();
-        self.records.push(RejectionRecord::new(slot, partition, refused, 1, (time, time)));
+        self.records.insert(end, RejectionRecord::new(slot, partition, refused, 1, (time, time)));
         if is_overflow { RecordState::Counted } else { RecordState::Stored }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{AcquisitionId, Current, Holder, Judged, Operation, Position, Presented, Reason, Revision, Timestamp};
+
+    /// A refusal of a holder's append, decided where a generation was the current one.
+    fn refused(current: i64, holder: &str) -> Rejection {
+        let holder = Holder::new(holder).expect("a name");
+        let current = Generation::new(current).expect("a generation");
+        let acquisition = AcquisitionId::from_uuid(uuid::Uuid::from_u128(7)).expect("not nil");
+        let presented = Presented {
+            holder: Some(holder.clone()),
+            generation: Some(Generation::FIRST),
+            acquisition: Some(acquisition),
+            ..Presented::default()
+        };
+        let time = Timestamp::from_micros(1);
+        Rejection::new(
+            Reason::StaleGeneration,
+            Operation::Append,
+            PartitionId::new("jobs").expect("a name"),
+            presented,
+            Some(Current::new((holder, current, acquisition), time, None, Position::FIRST)),
+            None,
+            Judged::new(time, Revision::default(), false),
+        )
+    }
+
+    fn slots(budget: &RecordBudget) -> Vec<(i64, u16, u64)> {
+        let told = |record: &RejectionRecord| {
+            (record.slot.generation.map_or(0, Generation::get), record.slot.number, record.count)
+        };
+        budget.records().iter().map(told).collect()
+    }
+
+    #[test]
+    fn a_refusal_decided_on_an_older_view_is_one_of_its_generation() {
+        let mut budget = RecordBudget::default();
+        for (current, holder) in [(5, "a"), (6, "b"), (5, "c"), (6, "d"), (6, "e"), (5, "a"), (5, "b"), (6, "b")] {
+            budget.keep(refused(current, holder));
+        }
+        let expected = [(5, 1, 2), (5, 2, 1), (5, 3, 1), (6, 1, 2), (6, 2, 1), (6, 3, 1)];
+        assert_eq!(slots(&budget), expected);
+        let read = RecordBudget::of(budget.records().to_vec());
+        assert_eq!(
+            read.page(None, Some(RecordSlot::new(Generation::new(5).ok(), 3)), 2).records,
+            budget.records()[3..5]
+        );
+    }
+
+    #[test]
+    fn each_generation_has_its_own_bound() {
+        let mut budget = RecordBudget::default();
+        for nth in 0..300 {
+            for current in [6, 5] {
+                budget.keep(refused(current, &format!("h{nth}")));
+            }
+        }
+        let slots = slots(&budget);
+        assert!(slots.is_sorted(), "{slots:?}");
+        for generation in [5, 6] {
+            let own: Vec<_> = slots.iter().filter(|slot| slot.0 == generation).collect();
+            assert_eq!(own.len(), 257);
+            assert_eq!(own.last(), Some(&&(generation, RecordSlot::OVERFLOW, 44)));
+        }
     }
 }

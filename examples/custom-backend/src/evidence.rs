@@ -123,3 +123,50 @@ impl Evidence {
 fn name_of(rejection: &Rejection) -> String {
     if rejection.current.is_some() { rejection.partition.to_string() } else { String::new() }
 }
+
+#[cfg(test)]
+mod tests {
+    use ledger_core::{
+        AcquisitionId, Current, Generation, Holder, Judged, Operation, Position, Presented, Reason, Revision, Timestamp,
+    };
+
+    use super::*;
+
+    fn refused(current: i64) -> Rejection {
+        let holder = Holder::new("zombie").expect("a name");
+        let acquisition = AcquisitionId::mint();
+        let mut presented = Presented::default();
+        presented.holder = Some(holder.clone());
+        presented.generation = Some(Generation::FIRST);
+        presented.acquisition = Some(acquisition);
+        let current = (holder, Generation::new(current).expect("a generation"), acquisition);
+        let time = Timestamp::from_micros(1);
+        Rejection::new(
+            Reason::StaleGeneration,
+            Operation::Append,
+            PartitionId::new("jobs").expect("a name"),
+            presented,
+            Some(Current::new(current, time, None, Position::FIRST)),
+            None,
+            Judged::new(time, Revision::default(), false),
+        )
+    }
+
+    /// A refusal that an older view decided, once a newer generation has a record of the same key: it is decided again
+    /// where the store is locked, and counts in no record of another generation.
+    #[test]
+    fn a_refusal_of_an_older_view_is_not_counted_under_a_newer_generation() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let database = redb::Database::create(folder.path().join("ledger")).expect("a database");
+        let reader = redb::ReadableDatabase::begin_read(&database).expect("a view");
+        let mut budget = RecordBudget::default();
+        budget.keep(refused(6));
+        let known = HashMap::from([("jobs".to_owned(), budget)]);
+        let evidence = Evidence(Mutex::new(Budgets { known, dirty: HashSet::new() }));
+        assert_eq!(evidence.count(&reader, &refused(5)).expect("counted"), None);
+        let counted = evidence.count(&reader, &refused(6)).expect("counted").expect("its key has a record");
+        assert_eq!(counted.record, RecordState::Counted);
+        let kept: Vec<_> = evidence.lock().known["jobs"].records().iter().map(|record| record.count).collect();
+        assert_eq!(kept, [2]);
+    }
+}
