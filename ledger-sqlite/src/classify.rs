@@ -76,6 +76,11 @@ pub(crate) fn is_busy(error: &rusqlite::Error) -> bool {
     matches!(code(error), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }
 
+/// Whether a row was refused because one with its key is there. Nothing was written, and the transaction goes on.
+pub(crate) fn is_taken(error: &rusqlite::Error) -> bool {
+    extended(error) == Some(ffi::SQLITE_CONSTRAINT_UNIQUE)
+}
+
 /// Whether the transaction reads a snapshot that is no longer the newest, so that it can never write.
 pub(crate) fn is_stale_snapshot(error: &rusqlite::Error) -> bool {
     extended(error) == Some(ffi::SQLITE_BUSY_SNAPSHOT)

@@ -6,11 +6,11 @@ use ledger_core::decide::Write;
 use ledger_core::{Generation, Operation, PartitionId, RecordState, Refused, Rejection, Timestamp};
 use rusqlite::Connection;
 
-use crate::classify::Trouble;
+use crate::classify::{self, Trouble};
 use crate::evidence::{self, Effect};
 use crate::shared::Shared;
 use crate::standings::Standings;
-use crate::store::{self, Found};
+use crate::store::{self, Found, Writes};
 use crate::work::{View, Work};
 
 /// A transaction under way: it holds the write lock.
@@ -18,6 +18,7 @@ pub(crate) struct Group<'a> {
     pub(crate) connection: &'a Connection,
     pub(crate) shared: &'a Shared,
     standings: &'a mut Standings,
+    writes: Writes<'a>,
     effects: Vec<Effect>,
     ended: Vec<(PartitionId, Generation)>,
     owed: VecDeque<Rejection>,
@@ -25,17 +26,26 @@ pub(crate) struct Group<'a> {
 
 impl<'a> Group<'a> {
     pub(crate) fn new(connection: &'a Connection, shared: &'a Shared, standings: &'a mut Standings) -> Self {
-        Self { connection, shared, standings, effects: Vec::new(), ended: Vec::new(), owed: VecDeque::new() }
+        let writes = Writes::new(connection);
+        Self { connection, shared, standings, writes, effects: Vec::new(), ended: Vec::new(), owed: VecDeque::new() }
     }
 
     /// Judges a call and writes what was decided. Of a refusal, the record is still to be kept.
     pub(crate) fn judge<W: Work>(&mut self, work: &W) -> Result<Result<W::Answer, Box<Rejection>>, Trouble> {
         let (connection, shared) = (self.connection, self.shared);
-        let found = self.found(work.partition())?;
+        let found = self.standings.of(connection, work.partition())?;
+        let view = View { connection, ledger: shared.ledger, clock: &*shared.clock, found: found.as_ref() };
+        if let Some(decision) = work.decide_as_new(&view) {
+            match self.writes.write(work.partition(), found, decision.write) {
+                Ok(()) => return Ok(decision.answer),
+                Err(Trouble::Engine(error)) if classify::is_taken(&error) => {}
+                Err(trouble) => return Err(trouble),
+            }
+        }
         let view = View { connection, ledger: shared.ledger, clock: &*shared.clock, found: found.as_ref() };
         let decision = work.decide(&view)?;
         if !decision.write.is_empty() {
-            store::write(connection, work.partition(), found, decision.write)?;
+            self.writes.write(work.partition(), found, decision.write)?;
         }
         if let (Err(_), Some(generation), Some(found)) = (&decision.answer, work.presented(), found)
             && found.standing.has_visibly_ended(generation)
@@ -85,8 +95,7 @@ impl<'a> Group<'a> {
         generation: Generation,
         at: Timestamp,
     ) -> Result<(), Trouble> {
-        let connection = self.connection;
-        let found = self.found(partition)?;
+        let found = self.standings.of(self.connection, partition)?;
         let Some(standing) = found.as_ref().map(|found| &found.standing) else { return Ok(()) };
         let lease = &standing.lease;
         if lease.generation == generation && standing.recorded_at() < lease.expires_at && at >= lease.expires_at {
@@ -94,7 +103,7 @@ impl<'a> Group<'a> {
             observed.recorded_at = at;
             let mut write = Write::default();
             write.lease = Some(observed);
-            store::write(connection, partition, found, write)?;
+            self.writes.write(partition, found, write)?;
         }
         Ok(())
     }
