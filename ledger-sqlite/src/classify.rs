@@ -191,6 +191,14 @@ mod tests {
     }
 
     #[test]
+    fn only_a_key_that_is_there_is_taken() {
+        assert!(is_taken(&error(ffi::SQLITE_CONSTRAINT_UNIQUE)));
+        for code in [ffi::SQLITE_CONSTRAINT_NOTNULL, ffi::SQLITE_CONSTRAINT_TRIGGER, ffi::SQLITE_CONSTRAINT] {
+            assert!(!is_taken(&error(code)), "{code}");
+        }
+    }
+
+    #[test]
     fn only_a_stale_snapshot_is_one() {
         assert!(is_stale_snapshot(&error(ffi::SQLITE_BUSY_SNAPSHOT)));
         assert!(!is_stale_snapshot(&error(ffi::SQLITE_BUSY)));

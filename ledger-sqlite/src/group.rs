@@ -21,7 +21,7 @@ pub(crate) struct Group<'a> {
     writes: Writes<'a>,
     effects: Vec<Effect>,
     ended: Vec<(PartitionId, Generation)>,
-    owed: VecDeque<Rejection>,
+    owed: VecDeque<(Rejection, u64)>,
 }
 
 impl<'a> Group<'a> {
@@ -57,9 +57,13 @@ impl<'a> Group<'a> {
 
     /// Keeps the record of a refusal, where it is evidence.
     pub(crate) fn record(&mut self, rejection: &Rejection) -> Result<RecordState, Trouble> {
+        self.record_all(rejection, 1)
+    }
+
+    fn record_all(&mut self, rejection: &Rejection, count: u64) -> Result<RecordState, Trouble> {
         let Some(refused) = Refused::of(rejection) else { return Ok(RecordState::NotEvidence) };
         if let Some(place) = self.shared.evidence.place(rejection, &refused) {
-            self.effects.push(Effect::Count(place, refused, rejection.judged.time));
+            self.effects.push(Effect::Count(place, rejection.clone(), count));
             return Ok(RecordState::Counted);
         }
         let scope = if rejection.current.is_some() {
@@ -71,15 +75,15 @@ impl<'a> Group<'a> {
         } else {
             0
         };
-        evidence::store(self.connection, scope, rejection, refused, &mut self.effects)
+        evidence::store(self.connection, scope, (rejection, count), &refused, &mut self.effects)
     }
 
     /// Keeps the records that could not be kept when they were to.
     pub(crate) fn record_owed(&mut self) -> Result<(), Trouble> {
         self.owed = self.shared.evidence.take_owed();
         for nth in 0..self.owed.len() {
-            let rejection = self.owed[nth].clone();
-            match self.record(&rejection) {
+            let (rejection, count) = self.owed[nth].clone();
+            match self.record_all(&rejection, count) {
                 // Its partition is gone or damaged: another time is no better one.
                 Ok(_) | Err(Trouble::Answer(_)) => {}
                 Err(error) => return Err(error),
@@ -118,8 +122,8 @@ impl<'a> Group<'a> {
 
     /// What the group found out holds no longer.
     pub(crate) fn rolled_back(self) {
-        for rejection in self.owed {
-            self.shared.evidence.owe(rejection);
+        for (rejection, count) in self.owed {
+            self.shared.evidence.owe(rejection, count);
         }
     }
 

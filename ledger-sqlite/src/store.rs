@@ -65,20 +65,23 @@ fn read_entry(row: &Row<'_>, partition: &PartitionId) -> Result<Option<Entry>, L
     fields.entry(last).map_err(|bad| bad.at(Some(partition), Some(last)))
 }
 
-/// Where a partition's log ends, whatever its lease says (I4).
+/// Where a partition's log ends, whatever its lease says (I4): an end that can not be read is none.
 pub(crate) fn tail(connection: &Connection, (partition, key): (&PartitionId, i64)) -> Result<Tail, Trouble> {
     let mut statement = connection.prepare_cached(statement::TAIL)?;
     let read = |row: &Row<'_>| {
         let mut fields = Fields::of(row);
         let last = fields.optional_position().map_err(|bad| bad.at(Some(partition), None))?;
         let end = fields.optional_position().map_err(|bad| bad.at(Some(partition), last))?;
-        let entry = match end {
-            Some(end) => fields.entry(end).map_err(|bad| bad.at(Some(partition), Some(end)))?,
-            None => None,
-        };
-        Ok::<_, LedgerError>(Tail::new(last, entry.map(Arc::new)))
+        let Some(end) = end else { return Ok((last, Ok(None))) };
+        Ok::<_, LedgerError>((last, fields.entry(end).map_err(|_| end.get() - 1)))
     };
-    Ok(statement.query_row([key], |row| Ok(read(row)))??)
+    let mut up_to = i64::MAX;
+    loop {
+        match statement.query_row([key, up_to], |row| Ok(read(row)))?? {
+            (last, Ok(entry)) => return Ok(Tail::new(last, entry.map(Arc::new))),
+            (_, Err(before)) => up_to = before,
+        }
+    }
 }
 
 /// The `$advanced` entry that has an acquisition, with its payload (I4).
