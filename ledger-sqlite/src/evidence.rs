@@ -50,11 +50,11 @@ pub(crate) struct Known {
 struct Repeats {
     count: u64,
     last_at: Timestamp,
-    last: Rejection,
+    last: Box<Rejection>,
 }
 
 impl Repeats {
-    fn of(rejection: Rejection, count: u64) -> Self {
+    fn of(rejection: Box<Rejection>, count: u64) -> Self {
         Self { count, last_at: rejection.judged.time, last: rejection }
     }
 }
@@ -83,7 +83,7 @@ pub(crate) enum Effect {
     /// A budget as it is stored.
     Learn(Budget, Known),
     /// So many more refusals of a stored record, the last of which is this.
-    Count(Place, Rejection, u64),
+    Count(Place, Box<Rejection>, u64),
 }
 
 impl Evidence {
@@ -98,7 +98,7 @@ impl Evidence {
     pub(crate) fn count(&self, place: Place, rejection: &Rejection) -> bool {
         let mut state = self.lock();
         let is_first = state.pending.is_empty();
-        add(&mut state.pending, place, Repeats::of(rejection.clone(), 1));
+        add(&mut state.pending, place, Repeats::of(Box::new(rejection.clone()), 1));
         is_first
     }
 
@@ -157,7 +157,7 @@ impl Evidence {
                 // The file was restored from a copy that has not come so far: its record is to be written anew.
                 None => {
                     state.known.remove(&budget(&repeats.last));
-                    owe(&mut state, repeats.last, repeats.count);
+                    owe(&mut state, *repeats.last, repeats.count);
                 }
             }
         }
@@ -215,7 +215,7 @@ pub(crate) fn store(
     let key = key(rejection, refused);
     if let Some(place) = place(&known, &budget, &key) {
         effects.push(Effect::Learn(budget, known));
-        effects.push(Effect::Count(place, rejection.clone(), count));
+        effects.push(Effect::Count(place, Box::new(rejection.clone()), count));
         return Ok(RecordState::Counted);
     }
     let number = known.last.saturating_add(1);
@@ -251,7 +251,7 @@ pub(crate) fn store(
     let place = Place { scope, generation: generation_column(&budget), slot: number };
     effects.push(Effect::Learn(budget, known));
     if count > 1 {
-        effects.push(Effect::Count(place, rejection.clone(), count - 1));
+        effects.push(Effect::Count(place, Box::new(rejection.clone()), count - 1));
     }
     Ok(if overflows { RecordState::Counted } else { RecordState::Stored })
 }

@@ -63,7 +63,7 @@ impl<'a> Group<'a> {
     fn record_all(&mut self, rejection: &Rejection, count: u64) -> Result<RecordState, Trouble> {
         let Some(refused) = Refused::of(rejection) else { return Ok(RecordState::NotEvidence) };
         if let Some(place) = self.shared.evidence.place(rejection, &refused) {
-            self.effects.push(Effect::Count(place, rejection.clone(), count));
+            self.effects.push(Effect::Count(place, Box::new(rejection.clone()), count));
             return Ok(RecordState::Counted);
         }
         let scope = if rejection.current.is_some() {
