@@ -76,11 +76,6 @@ pub(crate) fn is_busy(error: &rusqlite::Error) -> bool {
     matches!(code(error), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }
 
-/// Whether a row was refused because one with its key is there. Nothing was written, and the transaction goes on.
-pub(crate) fn is_taken(error: &rusqlite::Error) -> bool {
-    extended(error) == Some(ffi::SQLITE_CONSTRAINT_UNIQUE)
-}
-
 /// Whether the transaction reads a snapshot that is no longer the newest, so that it can never write.
 pub(crate) fn is_stale_snapshot(error: &rusqlite::Error) -> bool {
     extended(error) == Some(ffi::SQLITE_BUSY_SNAPSHOT)
@@ -187,14 +182,6 @@ mod tests {
         {
             assert!(matches!(before_commit(error(code)), LedgerError::Corrupt { .. }), "{code}");
             assert!(matches!(at_commit(error(code)), LedgerError::Corrupt { .. }), "{code}");
-        }
-    }
-
-    #[test]
-    fn only_a_key_that_is_there_is_taken() {
-        assert!(is_taken(&error(ffi::SQLITE_CONSTRAINT_UNIQUE)));
-        for code in [ffi::SQLITE_CONSTRAINT_NOTNULL, ffi::SQLITE_CONSTRAINT_TRIGGER, ffi::SQLITE_CONSTRAINT] {
-            assert!(!is_taken(&error(code)), "{code}");
         }
     }
 

@@ -6,7 +6,7 @@ use ledger_core::decide::Write;
 use ledger_core::{Generation, Operation, PartitionId, RecordState, Refused, Rejection, Timestamp};
 use rusqlite::Connection;
 
-use crate::classify::{self, Trouble};
+use crate::classify::Trouble;
 use crate::evidence::{self, Effect};
 use crate::shared::Shared;
 use crate::standings::Standings;
@@ -35,12 +35,10 @@ impl<'a> Group<'a> {
         let (connection, shared) = (self.connection, self.shared);
         let found = self.standings.of(connection, work.partition())?;
         let view = View { connection, ledger: shared.ledger, clock: &*shared.clock, found: found.as_ref() };
-        if let Some(decision) = work.decide_as_new(&view) {
-            match self.writes.write(work.partition(), found, decision.write) {
-                Ok(()) => return Ok(decision.answer),
-                Err(Trouble::Engine(error)) if classify::is_taken(&error) => {}
-                Err(trouble) => return Err(trouble),
-            }
+        if let Some(decision) = work.decide_as_new(&view)
+            && self.writes.write_new(work.partition(), found, decision.write)?
+        {
+            return Ok(decision.answer);
         }
         let view = View { connection, ledger: shared.ledger, clock: &*shared.clock, found: found.as_ref() };
         let decision = work.decide(&view)?;

@@ -156,14 +156,28 @@ impl<'c> Writes<'c> {
         Self { connection, insert_event: None }
     }
 
-    /// Does what a decision says, and keeps `found` as it then is. Where an event has failed, of its entry nothing is in
-    /// `found`.
+    /// Does what a decision says, and keeps `found` as it then is.
     pub(crate) fn write(
         &mut self,
         partition: &PartitionId,
         found: &mut Option<Found>,
         write: Write,
     ) -> Result<(), Trouble> {
+        let position = write.entry.as_ref().map(|(entry, _)| entry.last);
+        if self.write_new(partition, found, write)? {
+            return Ok(());
+        }
+        Err(LedgerError::corrupt(Some(partition), position, "the id of an entry is taken, and can not be found").into())
+    }
+
+    /// The same, where nobody has looked whether the id of its entry is taken (A4): `false` if it is. Then of an entry of
+    /// one event nothing is written, nor in `found`.
+    pub(crate) fn write_new(
+        &mut self,
+        partition: &PartitionId,
+        found: &mut Option<Found>,
+        write: Write,
+    ) -> Result<bool, Trouble> {
         if let Some(lease) = write.lease {
             match found {
                 Some(found) => {
@@ -181,10 +195,12 @@ impl<'c> Writes<'c> {
                 let detail = "an entry was decided for a partition that was never claimed";
                 return Err(LedgerError::corrupt(Some(partition), Some(entry.first), detail).into());
             };
-            insert_events(self.insert_event()?, found.key, &entry, &events)?;
+            if !insert_events(self.insert_event()?, found.key, &entry, &events)? {
+                return Ok(false);
+            }
             found.standing.tip = Some(entry);
         }
-        Ok(())
+        Ok(true)
     }
 
     fn insert_event(&mut self) -> Result<&mut CachedStatement<'c>, Trouble> {
@@ -235,33 +251,36 @@ fn update_partition(connection: &Connection, key: i64, lease: &StoredLease) -> R
     Ok(())
 }
 
+/// Whether the entry's id was a new one, which its last event shows.
 fn insert_events(
     statement: &mut CachedStatement<'_>,
     key: i64,
     entry: &Entry,
     events: &[NewEvent],
-) -> Result<(), Trouble> {
+) -> Result<bool, Trouble> {
+    let mut is_new = true;
     let last = events.len() - 1;
     for (nth, event) in (0_i64..).zip(events) {
         let position = entry.first.get() + nth;
         let texts = (event.kind.as_str(), event.metadata.as_str(), event.payload.as_str());
         let of = (position == entry.last.get()).then_some(entry);
         debug_assert_eq!(of.is_some(), usize::try_from(nth) == Ok(last), "an entry ends with its last event");
-        statement.execute(params![
-            key,
-            position,
-            of.and_then(|entry| entry.id).map(|id| *id.as_uuid().as_bytes()),
-            of.map(|entry| entry.first.get()),
-            of.map(|entry| entry.generation.get()),
-            of.map(|entry| entry.holder.as_str()),
-            of.map(|entry| *entry.acquisition.as_uuid().as_bytes()),
-            of.map(|entry| entry.recorded_at.as_micros()),
-            of.map(|entry| *entry.content.as_bytes()),
-            of.map(|entry| *entry.chain.as_bytes()),
-            texts.0,
-            texts.1,
-            texts.2,
-        ])?;
+        is_new = 1
+            == statement.execute(params![
+                key,
+                position,
+                of.and_then(|entry| entry.id).map(|id| *id.as_uuid().as_bytes()),
+                of.map(|entry| entry.first.get()),
+                of.map(|entry| entry.generation.get()),
+                of.map(|entry| entry.holder.as_str()),
+                of.map(|entry| *entry.acquisition.as_uuid().as_bytes()),
+                of.map(|entry| entry.recorded_at.as_micros()),
+                of.map(|entry| *entry.content.as_bytes()),
+                of.map(|entry| *entry.chain.as_bytes()),
+                texts.0,
+                texts.1,
+                texts.2,
+            ])?;
     }
-    Ok(())
+    Ok(is_new)
 }
