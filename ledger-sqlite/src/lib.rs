@@ -77,6 +77,7 @@
 //!   opened: SQLite can not tell. Keep a [`Mark`](ledger_core::Mark) elsewhere for `verify` to compare with.
 //! - A process that has a ledger open must not open and close its file by other means than SQLite, nor through a second
 //!   copy of SQLite that is linked into it: that ends its locks (POSIX).
+//! - A process that forks must not use in the child a handle that was opened before: it is not detected.
 //! - All processes must go by one clock. One that is ahead ends leases early; none can lengthen one or revive it.
 //! - A long read by another program keeps the `-wal` from being reset, so it grows.
 //! - Whoever may write the file may write anything (S5): SQLite has no roles. `verify` finds what was edited.
