@@ -82,6 +82,11 @@ impl Fault {
         }
     }
 
+    /// Whether processes of the server have to do something.
+    fn needs_the_server(self) -> bool {
+        matches!(self, Self::Terminate | Self::Cancel | Self::Crash)
+    }
+
     fn name(self) -> String {
         serde_json::to_value(self).ok().and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default()
     }
@@ -182,6 +187,12 @@ impl Nemesis {
         let ttl = field.plan.ttl;
         let some_ttls = ttl.mul_f64(0.5 + 2.5 * self.rng.f64());
         let nth = self.rng.usize(..field.workers.len());
+        // It would be waited for here, by the thread that lets it go on.
+        let is_pending = |is: fn(&Later) -> bool| self.later.iter().any(|(_, what)| is(what));
+        if fault.needs_the_server() && is_pending(|what| matches!(what, Later::ResumeServer)) {
+            return Ok(());
+        }
+        let is_full = is_pending(|what| matches!(what, Later::EmptyDisk));
         match fault {
             Fault::Pause => {
                 field.workers[nth].signal(Signal::STOP);
@@ -218,8 +229,8 @@ impl Nemesis {
             Fault::Crash => {
                 let Some(server) = &field.server else { return Ok(()) };
                 server.crash()?;
-                // It starts when the disk has room, at the latest when all is healed.
-                if server.start().is_ok() {
+                // On a full disk it is started when there is room.
+                if !is_full && server.start().is_ok() {
                     field.recorder.store_crashed()?;
                 }
             }

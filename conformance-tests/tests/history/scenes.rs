@@ -170,6 +170,27 @@ fn one_lost_renewal_does_not_explain_two() {
 }
 
 #[test]
+fn only_a_call_of_the_last_tenure_can_still_come() {
+    let mut scene = Scene::new();
+    let (mut history, content) = now(async {
+        let mut forged = scene.claim("a", ttl(5)).await.expect("it is free");
+        // The generation is the one that the barrier gets.
+        forged.generation = ledger_core::Generation::new(2).expect("a generation");
+        scene.append(&forged, false).await;
+        scene.end().await
+    });
+    let counts = check(&history, &content).counts;
+    assert_eq!((counts.unknown, counts.settled), (1, 1));
+    let last = content.partitions[0].tenure.as_ref().expect("it is held").lease.clone();
+    assert_eq!(last.generation.get(), 2);
+    let append = Append::new([NewEvent::of("noted", &1).expect("an event")]).expect("an append");
+    let at = history.invocations.last().expect("the barrier's").called_at + STEP;
+    history.invocations.push(Invocation::new("d".into(), 0, at, Call::append(&last, &append), None));
+    let counts = check(&history, &content).counts;
+    assert_eq!((counts.unknown, counts.settled), (2, 1));
+}
+
+#[test]
 fn calls_beyond_the_trust_are_counted() {
     for (waits, beyond) in [(4, 0), (6, 1)] {
         let mut scene = Scene::new();

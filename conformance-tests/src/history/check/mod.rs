@@ -100,18 +100,21 @@ fn count(calls: &[&Invocation], part: &PartitionContent, counts: &mut Counts) {
     }
 }
 
-/// Whether nothing of a call can come any more: its generation is over, or what it observed is.
+/// Whether nothing of a call can come any more: its tenure is over or never was, or what it observed is over.
 fn is_settled(call: &Invocation, part: &PartitionContent) -> bool {
-    let sent_under = match &call.call {
-        Call::Append { lease, .. } | Call::Renew { lease, .. } | Call::Release(lease) => Some(lease.generation),
+    let newest = part.tenure.as_ref().map(|tenure| &tenure.lease);
+    let observed = match &call.call {
+        // No later tenure has its acquisition (C4), whatever generation was forged to it.
+        Call::Append { lease, .. } | Call::Renew { lease, .. } | Call::Release(lease) => {
+            return newest.is_some_and(|newest| newest.acquisition != lease.acquisition);
+        }
         Call::Claim(claim) => claim.observed.generation(),
         Call::EndTenure { observed, .. } => observed.generation(),
         // It does not hang on what it meets; but sent again it writes nothing.
         Call::Advance(_) => return false,
         _ => return true,
     };
-    let newest = part.tenure.as_ref().map(|tenure| tenure.lease.generation);
-    sent_under < newest
+    observed < newest.map(|newest| newest.generation)
 }
 
 fn never_claimed(partition: &PartitionId) -> PartitionContent {
