@@ -137,10 +137,12 @@ impl PostgresLedger {
 impl Shared {
     async fn append(self: &Arc<Self>, lease: &Lease, append: &Append) -> Result<Appended> {
         let deadline = self.runner.deadline();
-        if let Some(refused) = look::refused(self, lease, append, deadline).await {
+        let ended = self.evidence.has_ended(&lease.partition, lease.generation);
+        if ended && let Some(refused) = look::refused(self, lease, append, deadline).await {
             return Err(refused);
         }
-        let answer = if self.coalesce {
+        // No group grants what has ended.
+        let answer = if self.coalesce && !ended {
             coalesce::append(self, lease, append, deadline).await
         } else {
             self.append_alone(lease, append, deadline).await

@@ -51,7 +51,7 @@
 //! the server before it is answered, a repeat without a flush (E2, E3). A handle that was told that a tenure has ended looks
 //! before it asks for a judgement of another append under it: one read without a lock, for all that wait at the same moment,
 //! judged by what is stored. Those of them whose records it knows to be stored are counted by one call more, and then
-//! answered. Where the answer to that call is lost, the refusals stand and say that their record is
+//! answered; one that waits alone is judged and counted by its own call. Where the answer to that call is lost, the refusals stand and say that their record is
 //! [`Missing`](ledger_core::RecordState::Missing); they are counted once or not at all.
 //!
 //! # Pages

@@ -2,8 +2,8 @@
 //!
 //! A handle that was told so looks before it asks for a judgement. Those that wait at the same moment are looked up by
 //! one statement and counted by another, before they are answered (E3). One look is on its way at a time, driven by a
-//! task of its own: a process whose lease is gone may have many writers that do not know it yet. What a look can not
-//! settle, and what surely was not counted, the append's own call answers.
+//! task of its own: a process whose lease is gone may have many writers that do not know it yet. One that waits alone, what
+//! a look can not settle, and what surely was not counted, the append's own call answers, which needs no lock for it either.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -52,9 +52,6 @@ pub(crate) async fn refused(
     append: &Append,
     deadline: Instant,
 ) -> Option<LedgerError> {
-    if !shared.evidence.has_ended(&lease.partition, lease.generation) {
-        return None;
-    }
     let (answer, receiver) = oneshot::channel();
     Looks::enter(shared, Member { lease: lease.clone(), append: append.clone(), answer });
     match tokio::time::timeout_at(deadline.into(), receiver).await {
@@ -114,7 +111,8 @@ impl Turn {
 async fn drive(mut turn: Turn) {
     while let Some(members) = turn.take() {
         let shared = &turn.shared;
-        let found = look(shared, &members).await;
+        // One alone is judged by its own call, which is one instead of two.
+        let found = if members.len() > 1 { look(shared, &members).await } else { vec![None] };
         let (mut counting, mut repeats) = (Counting(Vec::with_capacity(members.len())), Vec::new());
         for (Member { answer, .. }, rejection) in members.into_iter().zip(found) {
             // The first of its key is recorded by the append's own call.

@@ -1,8 +1,8 @@
 //! Goal: whatever happens to the call that counts repeats, a refusal that says `Counted` is counted once, and every other one
 //! at most once (E3); where it is not known, the refusal stands and says so (E2).
 //!
-//! Method: a proxy loses, holds or delays that call, and another session reads what is stored. The tests run on one thread,
-//! so that what waits together is looked up together.
+//! Method: a proxy loses or holds that call, and another session reads what is stored. The tests run on one thread, so that
+//! what is asked together is looked up and counted together; one alone would be counted by its own call.
 
 mod common;
 
@@ -16,6 +16,7 @@ use ledger_postgres::{Options, PostgresLedger};
 use sqlx::PgPool;
 use test_postgres::{Armed, Fault, Proxy, Server, Trigger};
 
+const COUNTED: [RecordState; 2] = [RecordState::Counted, RecordState::Counted];
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A handle that reaches its server through a proxy, and a lease of it that has ended, of which a refusal is stored.
@@ -53,6 +54,11 @@ impl Fenced {
         refused(&self.ledger, &self.lease).await
     }
 
+    /// Two at the same moment, of which both are counted by one call.
+    async fn both(&self) -> [RecordState; 2] {
+        futures_util::future::join(self.refused(), self.refused()).await.into()
+    }
+
     async fn counted(&self) -> i64 {
         self.place.value("select coalesce(sum(count), 0)::bigint from fenced_ledger.rejection").await
     }
@@ -88,25 +94,18 @@ async fn a_lost_count_is_told_and_is_there_once_or_not_at_all() {
         let server = start(wanted);
         for door in [Door::Own, Door::Pool, Door::Simple] {
             let fenced = Fenced::new(&server, door, |options| options).await;
-            assert_eq!((fenced.refused().await, fenced.counted().await), (RecordState::Counted, 2));
+            assert_eq!((fenced.both().await, fenced.counted().await), (COUNTED, 3));
             let lost = fenced.arm("count_rejections", Fault::DropReply);
-            let told = fenced.refused().await;
+            let told = fenced.both().await;
             lost.expect_done();
-            assert!(is_missing(&told), "{wanted}, {door:?}: {told:?}");
-            assert_eq!(fenced.counted().await, 3, "{wanted}, {door:?}: the server had counted it");
+            assert!(told.iter().all(is_missing), "{wanted}, {door:?}: {told:?}");
+            assert_eq!(fenced.counted().await, 5, "{wanted}, {door:?}: the server had counted them");
             let lost = fenced.arm("count_rejections", Fault::DropRequest);
-            let told = fenced.refused().await;
+            let told = fenced.both().await;
             lost.expect_done();
-            assert!(is_missing(&told), "{wanted}, {door:?}: {told:?}");
-            assert_eq!(fenced.counted().await, 3, "{wanted}, {door:?}: it never came");
-            // All that were counted by that call.
-            let lost = fenced.arm("count_rejections", Fault::DropReply);
-            let all = futures_util::future::join_all((0..20).map(|_| fenced.refused())).await;
-            lost.expect_done();
-            let missing = all.iter().filter(|record| is_missing(record)).count();
-            assert!(missing > 0 && all.iter().all(|told| is_missing(told) || *told == RecordState::Counted), "{all:?}");
-            assert_eq!(fenced.counted().await, 23, "{wanted}, {door:?}: each is counted once");
-            assert_eq!((fenced.refused().await, fenced.counted().await), (RecordState::Counted, 24));
+            assert!(told.iter().all(is_missing), "{wanted}, {door:?}: {told:?}");
+            assert_eq!(fenced.counted().await, 5, "{wanted}, {door:?}: it never came");
+            assert_eq!((fenced.both().await, fenced.counted().await), (COUNTED, 7));
         }
     }
 }
@@ -125,17 +124,23 @@ async fn what_surely_was_not_counted_is_judged_by_its_own_call() {
 
             // The store went back in time while the count was on its way: nothing is counted of what it never had.
             let held = Arc::new(fenced.arm("count_rejections", Fault::Hold));
-            let (ledger, lease) = (fenced.ledger.clone(), fenced.lease.clone());
-            let late = tokio::spawn(async move { ledger.append(&lease, &append("x")).await });
+            let late = || {
+                let (ledger, lease) = (fenced.ledger.clone(), fenced.lease.clone());
+                tokio::spawn(async move { ledger.append(&lease, &append("x")).await })
+            };
+            let both = [late(), late()];
             struck(&held).await;
             fenced.place.run("delete from fenced_ledger.log; delete from fenced_ledger.partition").await;
             held.deliver();
-            let told = late.await.expect("no panic").expect_err("never claimed");
-            let told = told.rejection().expect("a refusal");
-            assert_eq!((told.reason, &told.record), (Reason::NeverClaimed, &RecordState::Stored), "{wanted}, {door:?}");
+            for late in both {
+                let told = late.await.expect("no panic").expect_err("never claimed");
+                let told = told.rejection().expect("a refusal");
+                assert_eq!(told.reason, Reason::NeverClaimed, "{wanted}, {door:?}");
+                assert!(matches!(told.record, RecordState::Stored | RecordState::Counted), "{wanted}, {door:?}");
+            }
             let counts: Vec<i64> =
                 fenced.place.value("select array_agg(count order by scope) from fenced_ledger.rejection").await;
-            assert_eq!(counts, [1, 21], "{wanted}, {door:?}");
+            assert_eq!(counts, [2, 21], "{wanted}, {door:?}");
         }
     }
 }
@@ -151,8 +156,8 @@ async fn nobody_is_counted_twice_whose_time_runs_out_or_who_goes() {
         };
         // Who goes before the count is not counted; who waits beside it is.
         let held = Arc::new(fenced.arm("look", Fault::Hold));
-        let (gone, _) = (spawn(), struck(&held).await);
-        let stays = spawn();
+        let (gone, stays) = (spawn(), spawn());
+        struck(&held).await;
         gone.abort();
         assert!(gone.await.expect_err("dropped").is_cancelled());
         held.deliver();
@@ -162,18 +167,21 @@ async fn nobody_is_counted_twice_whose_time_runs_out_or_who_goes() {
 
         // Whose time runs out while it is counted is not judged again by a call of its own.
         let held = Arc::new(fenced.arm("count_rejections", Fault::Hold));
-        let (late, _) = (spawn(), struck(&held).await);
-        match late.await.expect("no panic") {
-            Err(LedgerError::NotWritten(failure)) => {
-                assert!(failure.kind == FailureKind::Busy && failure.to_string().contains("refusal"), "{failure}");
+        let both = [spawn(), spawn()];
+        struck(&held).await;
+        for late in both {
+            match late.await.expect("no panic") {
+                Err(LedgerError::NotWritten(failure)) => {
+                    assert!(failure.kind == FailureKind::Busy && failure.to_string().contains("refusal"), "{failure}");
+                }
+                // The budget of the count ran out in the same moment, and its answer came first.
+                Err(LedgerError::Rejected(rejection)) => assert!(is_missing(&rejection.record), "{rejection:?}"),
+                other => panic!("{other:?}"),
             }
-            // The budget of the count ran out in the same moment, and its answer came first.
-            Err(LedgerError::Rejected(rejection)) => assert!(is_missing(&rejection.record), "{rejection:?}"),
-            other => panic!("{other:?}"),
         }
         held.deliver();
         held.expect_done();
-        assert_eq!(fenced.counted().await, 3, "{wanted}: once");
+        assert_eq!(fenced.counted().await, 4, "{wanted}: each once");
     }
 }
 
@@ -185,28 +193,32 @@ async fn a_runtime_that_ends_in_the_middle_leaves_a_refusal_that_says_so() {
         // The look is driven in the runtime of whoever came first.
         let first = tokio::runtime::Builder::new_multi_thread().enable_all().worker_threads(1).build();
         let first = first.expect("a runtime");
-        let spawn = |runtime: &tokio::runtime::Handle| {
+        let spawn = || {
             let (ledger, lease) = (fenced.ledger.clone(), fenced.lease.clone());
-            runtime.spawn(async move { refused(&ledger, &lease).await })
+            tokio::spawn(async move { refused(&ledger, &lease).await })
         };
-        let here = tokio::runtime::Handle::current();
 
+        // Two in the other runtime, so that there is a look; who waits for it here comes to the next.
         let look = Arc::new(fenced.arm("look", Fault::Hold));
-        let gone = spawn(first.handle());
+        let (ledger, lease) = (fenced.ledger.clone(), fenced.lease.clone());
+        let gone = first.spawn(async move {
+            futures_util::future::join(refused(&ledger, &lease), refused(&ledger, &lease)).await;
+        });
         struck(&look).await;
-        let (counted, waits) = (spawn(&here), spawn(&here));
+        let both = [spawn(), spawn()];
         tokio::task::yield_now().await; // They enter.
         gone.abort();
+        assert!(gone.await.expect_err("dropped").is_cancelled());
         let count = Arc::new(fenced.arm("count_rejections", Fault::Hold));
         look.deliver();
         struck(&count).await;
         // One that comes while the others are counted waits for the next look, and is counted by its own call.
-        let next = spawn(&here);
+        let next = spawn();
         tokio::task::yield_now().await; // It enters.
         first.shutdown_background();
         assert_eq!(next.await.expect("no panic"), RecordState::Counted, "{wanted}");
-        for counted in [counted, waits] {
-            let told = counted.await.expect("no panic");
+        for late in both {
+            let told = late.await.expect("no panic");
             assert!(is_missing(&told), "{wanted}: {told:?}");
         }
         assert_eq!(fenced.counted().await, 2, "{wanted}");

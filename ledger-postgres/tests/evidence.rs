@@ -8,8 +8,11 @@ mod common;
 use std::time::Duration;
 
 use common::harness::Door;
-use common::{Place, Wanted, append, claim, holder, scale, seconds};
-use ledger_core::{FencedLedger, Lease, LedgerError, MAX_REMARK_BYTES, PageSize, RecordSlot, RecordState, Remark};
+use common::{Place, Wanted, append, append_as, claim, holder, scale, seconds};
+use ledger_core::{
+    AcquisitionId, Append, FencedLedger, Lease, LedgerError, MAX_REMARK_BYTES, PageSize, RecordSlot, RecordState,
+    Rejection, Remark,
+};
 use ledger_postgres::PostgresLedger;
 use sqlx::{Executor, PgPool, Row};
 
@@ -205,12 +208,17 @@ async fn a_repeat_waits_for_no_holder_and_is_counted_when_it_is_answered() {
             let mut session = place.shell().await;
             let hold = "begin; select 1 from fenced_ledger.partition for update";
             session.execute(sqlx::raw_sql(place.sql(hold))).await.expect("held");
-            for nth in 2..=21 {
+            for nth in 1..=10 {
                 let repeat = append("x");
                 assert_eq!(record(ledger.append(&lease, &repeat).await), RecordState::Counted);
+                let repeat = append("x");
+                for told in both(&ledger, &lease, &repeat).await {
+                    assert_eq!(told.record, RecordState::Counted);
+                }
                 let read = other.rejections(Some(&lease.partition), None, PageSize::MAX).await.expect("read").records;
                 let last = read[0].refused.as_ref().and_then(|refused| refused.append);
-                assert_eq!((read.len(), read[0].count, last), (1, nth, Some(repeat.id())), "{wanted}, {door:?}");
+                let expected = (1, 1 + 3 * nth, Some(repeat.id()));
+                assert_eq!((read.len(), read[0].count, last), expected, "{wanted}, {door:?}");
             }
             session.execute("rollback").await.expect("let go");
             // Many at the same moment, two keys among them: the new one is recorded before it is counted.
@@ -224,13 +232,56 @@ async fn a_repeat_waits_for_no_holder_and_is_counted_when_it_is_answered() {
             assert_eq!((stored, states.len()), (1, 40), "{wanted}, {door:?}");
             let counts: Vec<i64> =
                 place.value("select array_agg(count order by slot) from fenced_ledger.rejection").await;
-            assert_eq!(counts, [41, 20], "{wanted}, {door:?}");
+            assert_eq!(counts, [51, 20], "{wanted}, {door:?}");
             let latest: bool = place
                 .value("select bool_and(last_at >= first_at and append_id is not null) from fenced_ledger.rejection")
                 .await;
             assert!(latest);
             place.drop().await;
         }
+    }
+}
+
+/// Two refusals of the same moment, which are looked up together.
+async fn both(ledger: &PostgresLedger, lease: &Lease, sent: &Append) -> [Rejection; 2] {
+    let (one, other) = futures_util::future::join(ledger.append(lease, sent), ledger.append(lease, sent)).await;
+    [one, other].map(|answer| answer.expect_err("refused").rejection().expect("a refusal").clone())
+}
+
+#[tokio::test]
+async fn a_look_refuses_as_the_call_of_an_append_does() {
+    for wanted in Wanted::BOTH {
+        let place = Place::new(wanted).await.with_clock().await;
+        let ledger = place.open().await;
+        let mut ended = Vec::new();
+        for name in ["released", "expired", "taken", "vacated"] {
+            let lease = claim(&ledger, name, "a", seconds(5)).await.lease;
+            let landed = append("landed");
+            ledger.append(&lease, &landed).await.expect("appended");
+            ended.push((lease, landed));
+        }
+        ledger.release(&ended[0].0).await.expect("released");
+        place.advance(Duration::from_secs(5)).await;
+        let next = claim(&ledger, "taken", "b", seconds(600)).await.lease;
+        ledger.append(&next, &append("good")).await.expect("appended");
+        let next = claim(&ledger, "vacated", "b", seconds(600)).await.lease;
+        ledger.release(&next).await.expect("released");
+        for (lease, landed) in &ended {
+            let (mut other_holder, mut other_acquisition) = (lease.clone(), lease.clone());
+            other_holder.holder = holder("z");
+            other_acquisition.acquisition = AcquisitionId::mint();
+            for by in [lease, &other_holder, &other_acquisition] {
+                // J3: an entry of an earlier try is told, of whatever content.
+                for sent in [append("x"), landed.clone(), append_as(landed.id(), "other content")] {
+                    record(ledger.append(by, &sent).await);
+                    let judged = place.open().await.append(by, &sent).await.expect_err("refused");
+                    let judged = judged.rejection().expect("a refusal");
+                    assert_eq!(judged.record, RecordState::Counted);
+                    assert_eq!(both(&ledger, by, &sent).await, [judged.clone(), judged.clone()], "{wanted}");
+                }
+            }
+        }
+        place.drop().await;
     }
 }
 
@@ -248,8 +299,7 @@ async fn a_repeat_tells_what_is_stored_now() {
         // J3: the entry of an earlier try; and who holds the partition by now.
         let successor = claim(&ledger, "p", "b", seconds(600)).await.lease;
         record(ledger.append(&lease, &append("x")).await);
-        let again = ledger.append(&lease, &landed).await.expect_err("stale");
-        let told = again.rejection().expect("a refusal");
+        let [told, _] = both(&ledger, &lease, &landed).await;
         assert_eq!((told.reason, &told.record), (ledger_core::Reason::StaleGeneration, &RecordState::Counted));
         assert_eq!(told.earlier.as_deref(), Some(&*entry));
         let current = told.current.as_ref().expect("what is true");
