@@ -10,9 +10,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::{
-    AcquisitionId, Append, AppendId, Appended, Claim, Claimed, Event, EventKind, Failure, FencedLedger, Holder,
-    LazyPage, Lease, LedgerError, Mark, NewEvent, PartitionId, Position, Reason, Result, Ttl, Verification, stream,
-    verify,
+    AcquisitionId, Append, AppendId, Appended, Claim, Claimed, Event, EventKind, FencedLedger, Holder, LazyPage, Lease,
+    LedgerError, Mark, NewEvent, PartitionId, Position, Result, Ttl, Verification, stream, tries::Tries, verify,
 };
 
 /// How long [`claim_when_free`](FencedLedgerExt::claim_when_free) waits at most between two looks at the partition.
@@ -104,16 +103,17 @@ pub trait FencedLedgerExt: FencedLedger {
     /// Claims a partition as soon as it is free, within a budget of time.
     ///
     /// One acquisition is minted and kept over all tries, so that an answer that was lost is asked for again rather
-    /// than a second tenure begun (C4). The time of a grant counts from the grant.
+    /// than a second tenure begun (C4). Where the tenure of such a grant has ended before it could be had, the next try has
+    /// an acquisition of its own. The time of a grant counts from the grant.
     ///
     /// Not cancel safe in one respect: a claim that was granted just when the future was dropped holds the partition
     /// until it expires.
     ///
     /// # Errors
     ///
-    /// When the budget is used up: the last refusal, [`Held`](Reason::Held) for the most part, or the store's last
-    /// failure, which is [`Unknown`](LedgerError::Unknown) where an answer stayed out. Refusals that waiting does not
-    /// mend come at once.
+    /// When the budget is used up: the last refusal, [`Held`](crate::Reason::Held) for the most part, or the store's last
+    /// failure. What waiting does not mend comes at once. Either is [`Unknown`](LedgerError::Unknown) where the answer to
+    /// one of the tries stayed out.
     async fn claim_when_free(
         &self,
         partition: &PartitionId,
@@ -122,12 +122,10 @@ pub trait FencedLedgerExt: FencedLedger {
         budget: Duration,
     ) -> Result<Claimed> {
         let start = Instant::now();
-        let acquisition = AcquisitionId::mint();
-        // A try whose answer was lost may have been granted: then no later error may claim that nothing was written.
-        let mut lost_answer: Option<Failure> = None;
+        let mut tries = Tries::new();
         loop {
             let left = budget.saturating_sub(start.elapsed());
-            let error = match look_and_claim(self, partition, holder, ttl, acquisition, left.is_zero()).await {
+            let error = match look_and_claim(self, partition, holder, ttl, tries.acquisition(), left.is_zero()).await {
                 Ok(Tried::Granted(claimed)) => return Ok(claimed),
                 Ok(Tried::HeldFor(time)) => {
                     Delay::new(time.min(POLL).min(left)).await;
@@ -135,16 +133,7 @@ pub trait FencedLedgerExt: FencedLedger {
                 }
                 Err(error) => error,
             };
-            match &error {
-                LedgerError::Unknown(failure) => lost_answer = Some(failure.clone()),
-                LedgerError::NotWritten(_) => {}
-                LedgerError::Rejected(rejection)
-                    if matches!(rejection.reason, Reason::Held | Reason::ObservationOutdated) => {}
-                _ => return Err(error),
-            }
-            if left.is_zero() {
-                return Err(lost_answer.map_or(error, LedgerError::Unknown));
-            }
+            tries.failed(error, left.is_zero())?;
             // A store that fails at once is not asked again at once; a lost race is followed by a new look soon.
             Delay::new(RETRY.min(left)).await;
         }

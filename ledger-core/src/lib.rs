@@ -66,6 +66,7 @@ mod state;
 mod stream;
 mod sync;
 mod time;
+mod tries;
 mod verify;
 mod witness;
 

@@ -30,6 +30,11 @@ impl PageSize {
         Ok(Self { items: within("page size", items, Self::MAX.items)?, ..Self::default() })
     }
 
+    /// The largest of so many items.
+    pub(crate) const fn of_items(items: u32) -> Self {
+        Self { items, ..Self::MAX }
+    }
+
     /// The same number of items, with another bound of bytes.
     ///
     /// # Errors

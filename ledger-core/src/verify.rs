@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
+
 use crate::chain::{self, Content};
 use crate::{
-    AcquisitionId, Digest, Entry, Event, FencedLedger, Generation, LedgerError, LedgerId, OwnEvent, PageSize,
+    AcquisitionId, Digest, Entry, Event, FencedLedger, Generation, LedgerError, LedgerId, OwnEvent, Page, PageSize,
     PartitionId, Position, Result,
 };
 
@@ -53,7 +55,7 @@ pub enum Verification {
     },
     /// The log is not as it was written. What stands before `position` is clean.
     Broken {
-        /// The first position that is wrong: of an entry of several events, the entry's first.
+        /// The first position that is wrong or can not be read: of an entry of several events, the entry's first.
         position: Position,
         /// What is wrong there.
         fault: Fault,
@@ -107,10 +109,18 @@ pub(crate) async fn verify<L: FencedLedger + ?Sized>(
     // What the store itself says of its end is read first: the log only grows, so it must reach at least that far.
     let state = ledger.observe(partition).await?;
     let own = state.tenure.map(|tenure| Mark::new(tenure.lease.generation, tenure.head, tenure.chain));
-    let mut walk = Walk::new(state.ledger, partition, own.into_iter().chain(mark).collect());
-    let mut from = Some(Position::FIRST);
+    let walk = Walk::new(state.ledger, partition, own.into_iter().chain(mark).collect());
+    walk_through(walk, |from, size| ledger.read(partition, from, size)).await
+}
+
+/// Walks along what is read, to the first fault or the end.
+async fn walk_through<'r>(
+    mut walk: Walk<'_>,
+    mut read: impl FnMut(Position, PageSize) -> BoxFuture<'r, Result<Page>>,
+) -> Result<Verification> {
+    let (mut from, mut items) = (Some(Position::FIRST), PageSize::MAX.get());
     while let Some(position) = from {
-        match ledger.read(partition, position, PageSize::MAX).await {
+        match read(position, PageSize::of_items(items)).await {
             Ok(page) => {
                 for event in &page.events {
                     if let Err(broken) = walk.event(event) {
@@ -119,10 +129,14 @@ pub(crate) async fn verify<L: FencedLedger + ?Sized>(
                 }
                 from = page.next;
             }
+            // Somewhere in the page. What stands before it comes first, so less is read until nothing stands before it.
             Err(LedgerError::Corrupt { position: at, detail, .. }) => {
-                let position = at.unwrap_or(walk.next).max(walk.next);
-                let broken = Verification::Broken { position, fault: Fault::Unreadable { detail } };
-                return Ok(walk.other_history.unwrap_or(broken));
+                let before = at.and_then(|at| u32::try_from(at.get() - position.get()).ok());
+                items = before.filter(|before| *before < items).unwrap_or(items / 2);
+                if items == 0 {
+                    let broken = Verification::Broken { position: walk.unread(), fault: Fault::Unreadable { detail } };
+                    return Ok(walk.other_history.unwrap_or(broken));
+                }
             }
             Err(other) => return Err(other),
         }
@@ -162,10 +176,15 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// The first position of the next entry, or of the one that is read in part.
+    fn unread(&self) -> Position {
+        self.open.as_ref().map_or(self.next, |(entry, _)| entry.first)
+    }
+
     fn event(&mut self, event: &Event) -> std::result::Result<(), Verification> {
         let broken = |position, fault| Err(Verification::Broken { position, fault });
         if event.position > self.next {
-            return broken(self.open.as_ref().map_or(self.next, |(entry, _)| entry.first), Fault::Missing);
+            return broken(self.unread(), Fault::Missing);
         }
         let entry = &event.entry;
         if event.position < self.next || !(entry.first..=entry.last).contains(&event.position) {
@@ -234,8 +253,8 @@ impl<'a> Walk<'a> {
 
     fn end(self) -> Verification {
         let broken = |position, fault| Verification::Broken { position, fault };
-        if let Some((entry, _)) = self.open {
-            return broken(entry.first, Fault::Missing);
+        if self.open.is_some() {
+            return broken(self.unread(), Fault::Missing);
         }
         if let Some(broken) = self.other_history {
             return broken;

@@ -201,6 +201,95 @@ fn an_advance_lifts_the_marks_below_it() {
     assert_eq!(later.walked(&[mark(8, 8)]), broken(8, Fault::OtherHistory), "what comes after counts again");
 }
 
+/// What a store says of a page from the first position to the second, in which the third can not be read.
+type Says = fn(i64, i64, i64) -> Option<i64>;
+
+/// A store of a log in which some events can not be read.
+struct Store {
+    log: Log,
+    unreadable: Vec<i64>,
+    says: Says,
+    /// How many events it reads beyond the page.
+    ahead: i64,
+}
+
+impl Store {
+    fn new(log: Log, unreadable: &[i64]) -> Self {
+        Self { log, unreadable: unreadable.to_vec(), says: |_, _, at| Some(at), ahead: 0 }
+    }
+
+    fn page(&self, from: i64, items: u32) -> Result<Page> {
+        let to = from + i64::from(items) - 1;
+        let bad = self.unreadable.iter().rev().find(|at| (from..=to + self.ahead).contains(at));
+        if let Some(bad) = bad {
+            let at = (self.says)(from, to, *bad).map(position);
+            return Err(LedgerError::corrupt(None, at, "torn"));
+        }
+        let events = self.log.events.iter().filter(|event| (from..=to).contains(&event.position.get()));
+        let head = self.log.entries.last().map(|entry| (entry.last, entry.generation));
+        Ok(Page::forward(events.cloned().collect(), head))
+    }
+
+    /// What is found, and in how many reads.
+    fn verified(&self, marks: &[Mark]) -> (Verification, usize) {
+        let (name, mut reads) = (partition(), 0);
+        let walk = Walk::new(ledger(), &name, marks.to_vec());
+        let read = |from: Position, size: PageSize| {
+            reads += 1;
+            // A walk that never ends would hang the test.
+            assert!(reads < 100, "read after read");
+            Box::pin(std::future::ready(self.page(from.get(), size.get()))) as BoxFuture<'_, Result<Page>>
+        };
+        let found = futures_executor::block_on(walk_through(walk, read)).expect("no error but of what is stored");
+        (found, reads)
+    }
+}
+
+fn unreadable(at: i64) -> Verification {
+    broken(at, Fault::Unreadable { detail: "torn".to_owned() })
+}
+
+/// I2: the first fault is named, though a page tells of a later one and of nothing else.
+#[test]
+fn what_stands_before_an_unreadable_event_is_walked_first() {
+    let edited = |at: usize, bad: &[i64]| {
+        let mut log = log();
+        log.events[at - 1].payload = Json::new("7").expect("JSON");
+        Store::new(log, bad).verified(&[])
+    };
+    assert_eq!(edited(5, &[6]), (broken(5, Fault::Content), 2));
+    assert_eq!(edited(2, &[6]), (broken(2, Fault::Content), 2));
+    assert_eq!(edited(5, &[5]), (unreadable(5), 3));
+    assert_eq!(edited(6, &[5]), (unreadable(5), 3));
+    let store = |bad: &[i64]| Store::new(log(), bad);
+    assert_eq!(store(&[1]).verified(&[]), (unreadable(1), 1));
+    assert_eq!(store(&[3]).verified(&[]), (unreadable(2), 3), "the entry is named by its first");
+    assert_eq!(store(&[5, 6]).verified(&[]), (unreadable(5), 5), "the later one is told first");
+    let other = Mark { chain: Digest::new([0; 32]), ..log().mark(1) };
+    assert_eq!(store(&[5]).verified(&[other]), (broken(4, Fault::OtherHistory), 3), "passed before");
+    assert_eq!(store(&[3]).verified(&[other]), (unreadable(2), 3), "not come to");
+    assert_eq!(store(&[]).verified(&[]).1, 1);
+}
+
+/// A store that names no position, or one that is of no use, is asked for ever less.
+#[test]
+fn an_unreadable_event_without_a_position_is_found() {
+    let of_no_use: [Says; 3] = [|_, _, _| None, |from, _, _| (from > 1).then_some(from - 1), |_, to, _| Some(to + 1)];
+    for says in of_no_use {
+        let found = |bad| {
+            let (found, reads) = Store { says, ..Store::new(log(), &[bad]) }.verified(&[]);
+            assert!(reads < 30, "{reads}");
+            found
+        };
+        assert_eq!(found(1), unreadable(1));
+        assert_eq!(found(5), unreadable(5));
+        assert_eq!(found(6), unreadable(6));
+    }
+    // One that reads one event ahead can not show the one before.
+    let (found, reads) = Store { ahead: 1, ..Store::new(log(), &[6]) }.verified(&[]);
+    assert!(found == unreadable(5) && reads < 30, "{found:?} in {reads}");
+}
+
 #[test]
 fn a_mark_is_later_by_generation_and_then_by_position() {
     let mark = |of: i64, at: i64| Mark::new(generation(of), position(at), Digest::new([0; 32]));

@@ -17,7 +17,7 @@ use crate::{AcquisitionId, Generation, PartitionId};
 pub enum State {
     /// It may append, as far as it knows.
     Held,
-    /// A release has begun: what is in flight ends, nothing new begins.
+    /// A release has begun: what is in flight ends, and nothing new begins but answers to requests (K4).
     Draining,
     /// It has ended. Final.
     Ended(Arc<End>),

@@ -11,9 +11,8 @@ use super::tenure::{Ground, Tenure, no_answer};
 use super::terms::Terms;
 use super::writer::Writer;
 use crate::shadow::mark;
-use crate::{
-    AcquisitionId, Claim, Claimed, FencedLedger, Holder, Invalid, Lease, LedgerError, POLL, PartitionId, Reason,
-};
+use crate::tries::Tries;
+use crate::{AcquisitionId, Claim, Claimed, FencedLedger, Holder, Invalid, Lease, LedgerError, POLL, PartitionId};
 
 /// Claims one partition for one holder, as often as it is asked to, and gives out a [`Writer`] and its [`Driver`].
 ///
@@ -93,8 +92,8 @@ impl Keeper {
     /// # Errors
     ///
     /// [`TooLate`](ClaimError::TooLate), or the store's: without waiting the first, with a time limit the last when it
-    /// is used up ([`Held`](Reason::Held) for the most part, [`Unknown`](LedgerError::Unknown) where an answer stayed
-    /// out). Refusals that waiting does not mend come at once.
+    /// is used up ([`Held`](crate::Reason::Held) for the most part). What waiting does not mend comes at once. Either is
+    /// [`Unknown`](LedgerError::Unknown) where the answer to one of the tries stayed out.
     pub async fn claim(&self, wait: Wait) -> Result<(Writer, Driver), ClaimError> {
         let (sent, claimed) = self.claim_when_free(wait).await?;
         let lease = claimed.lease.clone();
@@ -130,12 +129,10 @@ impl Keeper {
             Wait::AtMost(time) => start.after(time),
             Wait::Forever => start.after(Duration::MAX),
         };
-        let mut acquisition = AcquisitionId::mint();
-        // A try whose answer was lost may have been granted: then no later error may claim that nothing was written.
-        let mut lost_answer = None;
+        let mut tries = Tries::new();
         loop {
             let is_last = clock.now() >= deadline;
-            let error = match self.look_and_claim(acquisition, is_last).await {
+            let error = match self.look_and_claim(tries.acquisition(), is_last).await {
                 Ok(Tried::Granted(sent, claimed)) => return Ok((sent, claimed)),
                 Ok(Tried::HeldFor(time)) => {
                     clock.sleep_until(clock.now().after(time.min(POLL)).min(deadline)).await;
@@ -143,23 +140,7 @@ impl Keeper {
                 }
                 Err(error) => error,
             };
-            match &error {
-                LedgerError::Unknown(_) => lost_answer = Some(error.clone()),
-                LedgerError::NotWritten(_) => {}
-                LedgerError::Rejected(rejection) => match rejection.reason {
-                    Reason::Held | Reason::ObservationOutdated => {}
-                    // An earlier try was granted, and its tenure has ended before the answer could be had.
-                    Reason::AcquisitionSpent | Reason::Expired | Reason::Released if lost_answer.is_some() => {
-                        lost_answer = None;
-                        acquisition = AcquisitionId::mint();
-                    }
-                    _ => return Err(error),
-                },
-                _ => return Err(error),
-            }
-            if is_last {
-                return Err(lost_answer.unwrap_or(error));
-            }
+            tries.failed(error, is_last)?;
             clock.sleep_until(clock.now().after(terms.pause().min(POLL)).min(deadline)).await;
         }
     }

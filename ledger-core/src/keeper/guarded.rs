@@ -30,7 +30,7 @@ impl FencedLedger for Guarded {
         if lease.acquisition != self.0.lease().acquisition {
             return self.ledger().append(lease, append).await;
         }
-        match self.0.admit() {
+        match self.0.admit(append) {
             Ok((permit, left)) => permit.send(append).instrument(self.0.span("through", left)).await,
             Err(_) if rules::is_for_the_record(append) => self.ledger().append(lease, append).await,
             Err(WriteError::Ledger(error)) => Err(error),

@@ -36,16 +36,23 @@ pub(super) fn went_back(acknowledged: (Position, Digest), head: (Position, Diges
     head.0 < acknowledged.0 || (head.0 == acknowledged.0 && head.1 != acknowledged.1)
 }
 
+/// The newest entry that the store has acknowledged, with the one that another answer tells: an append's, or the head
+/// that a renewal found, whoever wrote it (K3). Answers may come in another order than they were given.
+pub(super) fn newest(acknowledged: (Position, Digest), told: (Position, Digest)) -> (Position, Digest) {
+    if told.0 > acknowledged.0 { told } else { acknowledged }
+}
+
 /// Whether an append was written where another had been acknowledged before it was sent: what is written later stands
 /// after that, or the store has lost it (K3). A replay may stand anywhere.
 pub(super) fn was_written_behind(acknowledged: Position, appended: &Appended) -> bool {
     !appended.replayed && appended.entry.first <= acknowledged
 }
 
-/// Whether an append may begin (K3, K4).
-pub(super) fn admit(state: &State) -> Result<(), WriteError> {
+/// Whether an append may begin (K3, K4): during a drain only an answer, and that until the release is sent.
+pub(super) fn admit(state: &State, releasing: bool, append: &Append) -> Result<(), WriteError> {
     match state {
         State::Held => Ok(()),
+        State::Draining if is_for_the_record(append) && !releasing => Ok(()),
         State::Draining => Err(WriteError::Draining),
         State::Ended(end) => Err(WriteError::Ended(end.clone())),
     }
@@ -60,6 +67,11 @@ pub(super) fn may_send_again(state: &State) -> bool {
 /// say (Q6).
 pub(super) fn is_for_the_record(append: &Append) -> bool {
     append.remark().is_some()
+}
+
+/// Whether an append may be in the log, by the answer to it (K8).
+pub(super) fn may_be_written(error: &LedgerError) -> bool {
+    !error.proves_not_written()
 }
 
 /// Whether the lease is still renewed; `releasing` from the moment at which its release is sent (K2, K4).

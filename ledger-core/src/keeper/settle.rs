@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::changes::State;
 use super::clock::within;
 use super::end::WriteError;
-use super::rules::is_fencing;
+use super::rules::{is_fencing, may_be_written};
 use super::tenure::{Permit, Tenure, no_answer};
 use crate::{Append, Appended, Entry, Fate, LedgerError, Result};
 
@@ -35,10 +35,11 @@ pub enum Settled {
         /// How often it was sent.
         tries: u32,
     },
-    /// The budget is used up and nobody knows yet. Ask [`fate`](crate::FencedLedger::fate) later, or claim: then it
+    /// The budget is used up and nobody knows yet, or the store went back in time and may have the append: then
+    /// [`last`](Self::Undecided::last) tells so, and nothing is final before an operator has looked. Ask [`fate`](crate::FencedLedger::fate) later, or claim: then it
     /// is final. Never send the events under another id before that.
     Undecided {
-        /// The last try whose outcome is unknown.
+        /// The last try that may have been written.
         last: LedgerError,
         /// How often it was sent.
         tries: u32,
@@ -76,10 +77,13 @@ pub(super) async fn settle(
                     return Err(WriteError::Ledger(error));
                 }
                 // Nothing that is asked of this store proves anything any more.
-                Some(Err(error @ LedgerError::RolledBack(_))) => match unknown {
-                    Some(last) => return Ok(Settled::Undecided { last, tries }),
-                    None => return Err(WriteError::Ledger(error)),
-                },
+                Some(Err(error @ LedgerError::RolledBack(_))) => {
+                    let last = if may_be_written(&error) { Some(error.clone()) } else { unknown };
+                    return match last {
+                        Some(last) => Ok(Settled::Undecided { last, tries }),
+                        None => Err(WriteError::Ledger(error)),
+                    };
+                }
                 Some(Err(error)) => last = Some(error),
                 None => unknown = Some(no_answer("an append was not answered in its time")),
             }

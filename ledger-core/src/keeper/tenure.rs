@@ -108,10 +108,10 @@ impl Tenure {
     }
 
     /// Lets an append begin, and tells how much of the trust is left.
-    pub(super) fn admit(self: &Arc<Self>) -> Result<(Permit, Duration), WriteError> {
+    pub(super) fn admit(self: &Arc<Self>, append: &Append) -> Result<(Permit, Duration), WriteError> {
         let admitted = self.with(|inner| {
             let now = self.look(inner);
-            rules::admit(&inner.state)?;
+            rules::admit(&inner.state, inner.releasing, append)?;
             inner.in_flight += 1;
             Ok(inner.until.since(now))
         });
@@ -172,6 +172,7 @@ impl Tenure {
                         self.end(inner, End::Lost(Loss::WentBack { acknowledged: known, head }), now);
                         return;
                     }
+                    inner.acknowledged = rules::newest(inner.acknowledged, head);
                     inner.until = rules::trusted_until(&self.ground.terms, attempt.sent, renewal.remaining);
                     inner.lease = renewal.lease;
                     inner.trouble = None;
@@ -269,10 +270,10 @@ impl Tenure {
                 let loss = Loss::WentBack { acknowledged: known, head };
                 self.end(inner, End::Lost(loss), self.ground.clock.now());
             }
-            Ok(appended) if appended.entry.last > inner.acknowledged.0 => {
-                inner.acknowledged = (appended.entry.last, appended.entry.chain);
+            Ok(appended) => {
+                let entry = (appended.entry.last, appended.entry.chain);
+                inner.acknowledged = rules::newest(inner.acknowledged, entry);
             }
-            Ok(_) => {}
             Err(error) => {
                 if let Some(loss) = rules::loss_by_answer(error) {
                     self.end(inner, End::Lost(loss), self.ground.clock.now());

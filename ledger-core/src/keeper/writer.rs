@@ -80,9 +80,10 @@ impl Writer {
     /// # Errors
     ///
     /// [`Ended`](WriteError::Ended) or [`Draining`](WriteError::Draining), without a call to the store; else the
-    /// store's. A refusal for want of the right to write ends this writer's time; `Unknown` does not.
+    /// store's. What has a remark is sent during a drain too (K4). A refusal for want of the right to write ends this
+    /// writer's time; `Unknown` does not.
     pub async fn append(&self, append: &Append) -> Result<Appended, WriteError> {
-        let (permit, left) = self.tenure().admit()?;
+        let (permit, left) = self.tenure().admit(append)?;
         permit.send(append).instrument(self.tenure().span("append", left)).await.map_err(WriteError::Ledger)
     }
 
@@ -99,9 +100,10 @@ impl Writer {
     /// # Errors
     ///
     /// As [`append`](Self::append), but never `Unknown`: an error proves that the append was not written. What stays
-    /// unknown when the budget is used up is [`Settled::Undecided`].
+    /// unknown when the budget is used up, or is written on a store that went back in time, is
+    /// [`Settled::Undecided`].
     pub async fn settle(&self, append: &Append, budget: Duration) -> Result<Settled, WriteError> {
-        let (permit, left) = self.tenure().admit()?;
+        let (permit, left) = self.tenure().admit(append)?;
         settle(self.tenure(), permit, append, budget).instrument(self.tenure().span("settle", left)).await
     }
 
@@ -109,16 +111,18 @@ impl Writer {
     /// [`RequestBook`](crate::RequestBook). An append under [`lease`](Self::lease) is as one by
     /// [`append`](Self::append): it is sent while the lease is trusted, a release waits for it, and a refusal ends the
     /// writer's time. One that is not sent is [`NotWritten`](crate::LedgerError::NotWritten) with the reason. One that
-    /// has a remark, such as the answer to a request, is sent all the same: where it is refused, the store keeps what it
-    /// wanted to say (Q6). All else goes to the ledger as it is.
+    /// has a remark, such as the answer to a request, is sent all the same: a release that has begun waits for it, and
+    /// once that is sent, or the time has ended, the store judges it, and keeps what it wanted to say where it is refused
+    /// (K4, Q6). All else goes to the ledger as it is.
     ///
     /// It keeps no writer alive.
     pub fn ledger(&self) -> Arc<dyn FencedLedger> {
         Arc::new(Guarded(self.tenure().clone()))
     }
 
-    /// Gives the partition back: stops new appends, waits for those in flight to end, and releases the acquisition by
-    /// which this writer holds it (K4). The driver goes on renewing until nothing is in flight, and then no more.
+    /// Gives the partition back: stops new appends but those with a remark (answers to requests), waits for those in
+    /// flight to end, and releases the acquisition by which this writer holds it (K4). The driver goes on renewing until
+    /// nothing is in flight, and then no more.
     ///
     /// It waits as long as what is in flight takes. Dropped before its end it leaves the writer draining; call it
     /// again. After a loss it still tells the store, which frees the partition where the lease has not run out.

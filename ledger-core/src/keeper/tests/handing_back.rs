@@ -10,7 +10,7 @@ use super::ledger::Fault;
 use super::world::{Outcome, World, append, ensure, equal, expect_lost};
 use super::{Bug, bug};
 use crate::keeper::{Change, Changes, Driver, End, Pool, PoolDriver, State, Wait, WriteError};
-use crate::{Holder, PartitionId, Released};
+use crate::{Holder, PartitionId, Released, Remark};
 
 /// K4. An append is on its way: the release waits for it, admits no other, renews meanwhile, and not afterwards.
 pub(super) fn release_waits_for_what_is_in_flight(mut w: World) -> Outcome {
@@ -39,6 +39,40 @@ pub(super) fn release_waits_for_what_is_in_flight(mut w: World) -> Outcome {
     ensure(matches!(*end, End::Released(_)), "an end by release", &end)?;
     w.pass(10_000);
     equal("the renewals after the release", w.ledger.count("renew"), 3)
+}
+
+/// K4. The answer to a request comes during a drain: it is sent, and the release waits for it. Once the release is sent it
+/// is the store's to judge.
+pub(super) fn answer_during_a_drain_is_waited_for(mut w: World) -> Outcome {
+    let (writer, _driver) = w.hold(&w.keeper("a"))?;
+    let (first, second) = (w.gate("append", Fault::Late), w.gate("append", Fault::Late));
+    let sender = writer.clone();
+    let in_flight = w.start(async move { sender.append(&append()).await.is_ok() });
+    let releaser = writer.clone();
+    let release = w.start(async move { releaser.release().await });
+    let answers = |w: &mut World, said: &str| {
+        let answer = append().remarking(Remark::new(said).expect("a remark"));
+        let (ledger, lease) = (writer.ledger(), writer.lease());
+        w.start(async move { ledger.append(&lease, &answer).await })
+    };
+    let answer = answers(&mut w, "what came of it");
+    equal("the appends sent, an answer among them", w.ledger.count("append"), 2)?;
+    drop(first);
+    w.run();
+    equal("what was in flight", in_flight.take("the append in flight")?, true)?;
+    equal("the releases while an answer is in flight", w.ledger.count("release"), 0)?;
+    let third = w.gate("release", Fault::Late);
+    drop(second);
+    w.run();
+    let answered = answer.take("the answer")?.map_err(|error| error.to_string())?;
+    equal("the releases after it", w.ledger.count("release"), 1)?;
+    let late = answers(&mut w, "what came of another").take("an answer beside the release")?;
+    ensure(late.is_ok(), "one that the store has judged, before it had the release", &late)?;
+    drop(third);
+    w.run();
+    let released = release.take("the release")?.map_err(|error| error.to_string())?;
+    let Released::Now { position, .. } = released else { return Err(format!("expected an end now: {released:?}")) };
+    ensure(answered.entry.last < position, "the answer before the release", (answered.entry.last, position))
 }
 
 /// K4. No renewal is sent beside the release or after it, also while its answer stays out.

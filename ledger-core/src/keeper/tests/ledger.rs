@@ -13,10 +13,10 @@ use super::{Bug, bug};
 use crate::decide::{self, Decision, Subject};
 use crate::keeper::{LocalClock, ManualLocalClock, Moment};
 use crate::{
-    AcquisitionId, Advance, Advanced, Append, AppendId, Appended, Claim, Claimed, Clock, Description, Ended, Entry,
-    Failure, FailureKind, Fate, FencedLedger, Generation, Lease, LedgerError, LedgerId, ManualClock, Note, Observation,
-    Page, PageSize, PartitionId, PartitionPage, PartitionState, Position, RecordPage, RecordSlot, Released, Renewal,
-    Result, Standing, Ttl, judge,
+    AcquisitionId, Advance, Advanced, Append, AppendId, Appended, Claim, Claimed, Clock, Description, Digest, Ended,
+    Entry, Failure, FailureKind, Fate, FencedLedger, Generation, Lease, LedgerError, LedgerId, ManualClock, Mark, Note,
+    Observation, Page, PageSize, PartitionId, PartitionPage, PartitionState, Position, RecordPage, RecordSlot,
+    Released, Renewal, Result, Rewind, RolledBack, Standing, Ttl, judge,
 };
 
 /// What goes wrong with one call.
@@ -38,6 +38,8 @@ pub(crate) enum Fault {
     Grants(Ttl),
     /// A renewal tells a head as if the store had lost what followed; before an append it loses all but the claim.
     WentBack,
+    /// A ledger with a witness tells that the store went back; the call is done there or not.
+    RolledBack { written: bool },
 }
 
 /// A fault that lasts until the gate is opened, by a value or by a drop.
@@ -129,6 +131,14 @@ impl ScriptedLedger {
                 let _ = gate.await;
                 answer
             }
+            Some(Fault::RolledBack { written }) => {
+                if written {
+                    let _ = work(None);
+                }
+                let mark = Mark::new(Generation::FIRST, Position::FIRST, Digest::new([0; 32]));
+                let (partition, rewind) = (partition.clone(), Rewind::Behind);
+                Err(RolledBack { partition, mark, seen: None, rewind, written }.into())
+            }
             Some(fault @ (Fault::Grants(_) | Fault::WentBack)) => work(Some(&fault)),
         }
     }
@@ -201,7 +211,8 @@ impl FencedLedger for ScriptedLedger {
         self.call("renew", &lease.partition, |fault| {
             let mut renewal = self.decide(&lease.partition, None, |subject, _| decide::renew(subject, lease, ttl))?;
             if let Some(Fault::WentBack) = fault {
-                renewal.head = Position::FIRST;
+                let first = self.log(&lease.partition).first().map(|entry| (entry.last, entry.chain));
+                (renewal.head, renewal.chain) = first.unwrap_or((renewal.head, renewal.chain));
             }
             Ok(renewal)
         })

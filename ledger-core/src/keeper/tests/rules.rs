@@ -54,11 +54,20 @@ pub(super) fn was_written_behind(acknowledged: Position, appended: &Appended) ->
     bug() != Some(Bug::AppendBehindIsTrusted) && sound::was_written_behind(acknowledged, appended)
 }
 
-pub(super) fn admit(state: &State) -> Result<(), WriteError> {
+pub(super) fn newest(acknowledged: (Position, Digest), told: (Position, Digest)) -> (Position, Digest) {
+    if bug() == Some(Bug::WhatWasAcknowledgedIsForgotten) { acknowledged } else { sound::newest(acknowledged, told) }
+}
+
+pub(super) fn admit(state: &State, releasing: bool, append: &Append) -> Result<(), WriteError> {
     match state {
         State::Draining if bug() == Some(Bug::AppendsWhileDraining) => Ok(()),
-        state => sound::admit(state),
+        State::Draining if bug() == Some(Bug::AnswersAreNotWaitedFor) => Err(WriteError::Draining),
+        state => sound::admit(state, releasing, append),
     }
+}
+
+pub(super) fn may_be_written(error: &LedgerError) -> bool {
+    bug() != Some(Bug::StoreThatWentBackProvesAbsence) && sound::may_be_written(error)
 }
 
 pub(super) fn may_send_again(state: &State) -> bool {

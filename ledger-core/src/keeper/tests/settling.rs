@@ -1,9 +1,9 @@
 //! Unknown outcomes: K8.
 
 use super::ledger::Fault;
-use super::world::{Outcome, Slot, World, append, at, ensure, equal, ms};
+use super::world::{Outcome, Slot, World, append, at, ensure, equal, expect_lost, ms};
 use crate::keeper::{Settled, WriteError, Writer};
-use crate::{Append, Position, Reason};
+use crate::{Append, LedgerError, Position, Reason};
 
 type Answer = Result<Settled, WriteError>;
 
@@ -105,6 +105,27 @@ pub(super) fn conflict_after_an_unknown_try_is_final(mut w: World) -> Outcome {
         }
         other => Err(format!("expected a conflict; seen: {other:?}")),
     }
+}
+
+/// K8. The store went back, has written the append all the same, and a witness tells so: that is no error, which would
+/// prove that nothing was written. What was not written there is one.
+pub(super) fn written_where_the_store_went_back_is_undecided(mut w: World) -> Outcome {
+    for (fault, written) in [(Fault::RolledBack { written: true }, 1), (Fault::RolledBack { written: false }, 0)] {
+        let (writer, _driver) = w.hold(&w.keeper("a"))?;
+        w.ledger.fault("append", &w.jobs, fault);
+        let sent = append();
+        let settled = settle(&mut w, &writer, &sent, 5_000).take("a settlement")?;
+        let found = w.ledger.log(&w.jobs).iter().filter(|entry| entry.id == Some(sent.id())).count();
+        equal("how often it is in the log", found, written)?;
+        match (&settled, written) {
+            (Ok(Settled::Undecided { last: LedgerError::RolledBack(_), tries: 1 }), 1) => {}
+            (Err(error), 0) if error.proves_not_written() => {}
+            _ => return Err(format!("expected no proof but where it was not written; seen: {settled:?}")),
+        }
+        expect_lost(&writer, "rolled_back")?;
+        w.operator_ends(&writer)?;
+    }
+    Ok(())
 }
 
 /// K8, K4. A release waits for a settlement.

@@ -3,7 +3,7 @@
 use super::ledger::Fault;
 use super::world::{Outcome, World, append, at, ensure, equal, expect_lost, ms, refused_as};
 use crate::keeper::{ClaimError, State, Wait, WriteError, Writer};
-use crate::{Append, Asked, Json, Reason, Remark, RequestBook, RequestKey, Ttl};
+use crate::{Append, Asked, FencedLedger, Json, Reason, Remark, RequestBook, RequestKey, Ttl};
 
 /// K1. The answer to the claim comes a second late: that second is not trusted. So with a renewal.
 pub(super) fn trust_counts_from_before_the_request(mut w: World) -> Outcome {
@@ -136,6 +136,19 @@ pub(super) fn store_that_went_back_is_noticed(mut w: World) -> Outcome {
     expect_lost(&writer, "went_back")
 }
 
+/// K3. Another way under the same lease has written, and a renewal has told of it: what is lost of that is noticed too.
+pub(super) fn head_that_a_renewal_told_is_not_forgotten(mut w: World) -> Outcome {
+    let (writer, _driver) = w.hold(&w.keeper("a"))?;
+    let (ledger, lease) = (w.ledger.clone(), writer.lease());
+    let written = w.start(async move { ledger.append(&lease, &append()).await }).take("an append past the writer")?;
+    written.map_err(|error| error.to_string())?;
+    w.pass(1_000);
+    equal("the renewals that were granted", w.ledger.count("renew"), 1)?;
+    w.faults("renew", 1, || Fault::WentBack);
+    w.pass(1_000);
+    expect_lost(&writer, "went_back")
+}
+
 /// K3. An append is written where another had been acknowledged before, be it the last one alone.
 pub(super) fn append_behind_what_was_acknowledged_is_noticed(mut w: World) -> Outcome {
     let (writer, _driver) = w.hold(&w.keeper("a"))?;
@@ -254,6 +267,17 @@ pub(super) fn lost_grant_is_asked_for_again(mut w: World) -> Outcome {
     w.pass(1_000);
     let (writer, _driver) = claimed.take("a claim")?.map_err(|error| error.to_string())?;
     equal("the generation: one tenure", writer.generation().get(), 1)
+}
+
+/// K9. The answer to the claim was lost, and the lease has run out before it could be asked for again: claimed anew.
+pub(super) fn lost_grant_that_has_run_out_is_followed_by_another(mut w: World) -> Outcome {
+    w.faults("claim", 1, || Fault::ReplyLost);
+    let keeper = w.keeper("a");
+    let claimed = w.start(async move { keeper.claim(Wait::AtMost(ms(10_000))).await });
+    w.suspend(3_000);
+    w.pass(1_000);
+    let (writer, _driver) = claimed.take("a claim")?.map_err(|error| error.to_string())?;
+    equal("the generation: the second tenure", writer.generation().get(), 2)
 }
 
 /// K9. The answer to the claim comes when its trust is over: nobody gets a writer.
