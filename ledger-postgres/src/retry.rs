@@ -138,11 +138,8 @@ impl Runner {
 
     async fn send<A: Ask>(&self, call: &A, mut lent: Lent, deadline: Instant) -> Result<A::Answer, Classified> {
         let writes = call.writes();
-        let way = match (self.simple, lent.is_theirs()) {
-            (true, _) => Way::Simple,
-            (false, true) if writes => Way::Procedure,
-            (false, _) => Way::Function,
-        };
+        // Over a session that others use too a write commits by itself.
+        let way = Way::new(self.simple, writes && (self.simple || lent.is_theirs()));
         // The library's own sessions have the bound set, but for the reserve's.
         let wait = if lent.is_reserve() {
             Some(milliseconds(RESERVE_WAIT.min(self.lock_wait)))
