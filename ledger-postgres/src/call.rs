@@ -1,10 +1,18 @@
-//! One call of a function of the schema, in each of the three ways in which it can be sent.
+//! One call of a function of the schema, in each of the four ways in which it can be sent.
 //!
-//! | connection | statement | round trips |
-//! |---|---|---|
-//! | own | `select * from f(…)`, prepared once | 1 |
-//! | of a pool that others use | `call f_and_commit(…)`, prepared once: its COMMIT tells a transaction that was left open | 1, and sqlx's own when the connection is released |
-//! | behind a transaction pooler | `select * from f(…)` as one simple query, its values written into the text | 1 |
+//! | connection | read | write | round trips |
+//! |---|---|---|---|
+//! | own | `select * from f(…)`, prepared once | the same | 1 |
+//! | of a pool that others use | the same | `call f_and_commit(…)`, prepared once | 1, and sqlx's own when the connection is released |
+//! | behind a transaction pooler, own or of such a pool | `select * from f(…)` as one simple query, its values written into the text | `call f_and_commit(…)` as one simple query | as above |
+//!
+//! So each write over a session that others use too ends in a COMMIT of its own: inside a transaction that somebody has
+//! left open it fails, where the function would be answered and then rolled back. Over the library's own connections to a
+//! transaction pooler the function would be safe as well: only its own `begin` would open a transaction, and a pooler
+//! lends no session that is inside one. They go the same way as a given pool's, because the sessions are others' too and
+//! what somebody has set in one stays, and because one way is simpler than two.
+//!
+//! Inside the caller's own transaction (`append_in`) a write is the function, whose commit is the caller's.
 //!
 //! Each reads the answer up to the server's ready message. A row may come before an error: the one that the commit meets.
 
@@ -73,12 +81,32 @@ pub(crate) struct Call<'a> {
     pub(crate) values: Vec<Value<'a>>,
 }
 
-/// How a call is sent.
+/// How a call is sent: prepared or as a simple query; and of one that writes, the function or the procedure that commits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Way {
     Function,
     Procedure,
-    Simple,
+    SimpleFunction,
+    SimpleProcedure,
+}
+
+impl Way {
+    pub(crate) fn new(simple: bool, commits: bool) -> Self {
+        match (simple, commits) {
+            (false, false) => Self::Function,
+            (false, true) => Self::Procedure,
+            (true, false) => Self::SimpleFunction,
+            (true, true) => Self::SimpleProcedure,
+        }
+    }
+
+    fn is_simple(self) -> bool {
+        matches!(self, Self::SimpleFunction | Self::SimpleProcedure)
+    }
+
+    fn commits(self) -> bool {
+        matches!(self, Self::Procedure | Self::SimpleProcedure)
+    }
 }
 
 /// The texts of the prepared statements, each written once.
@@ -123,20 +151,16 @@ impl Call<'_> {
     ) -> sqlx::Result<Vec<PgRow>> {
         let wait = self.function.writes.map(|_| Value::Small(wait));
         let values = self.values.iter().chain(wait.as_ref());
-        match way {
-            Way::Simple => {
-                let text = AssertSqlSafe(self.function.simple(&statements.schema, values));
-                sqlx::raw_sql(text).fetch_all(connection).await
-            }
-            Way::Function | Way::Procedure => {
-                let text = statements.prepared(self.function, way);
-                let mut arguments = PgArguments::default();
-                for value in values {
-                    value.bind(&mut arguments).map_err(sqlx::Error::Encode)?;
-                }
-                sqlx::query_with(AssertSqlSafe(text), arguments).fetch_all(connection).await
-            }
+        if way.is_simple() {
+            let text = self.function.text(&statements.schema, way, values, |text, value| value.write(text));
+            return sqlx::raw_sql(AssertSqlSafe(text)).fetch_all(connection).await;
         }
+        let text = statements.prepared(self.function, way);
+        let mut arguments = PgArguments::default();
+        for value in values {
+            value.bind(&mut arguments).map_err(sqlx::Error::Encode)?;
+        }
+        sqlx::query_with(AssertSqlSafe(text), arguments).fetch_all(connection).await
     }
 }
 
@@ -155,7 +179,7 @@ impl Statement<'_> {
         statements: &Statements,
         way: Way,
     ) -> sqlx::Result<BoxStream<'c, sqlx::Result<PgRow>>> {
-        if way == Way::Simple {
+        if way.is_simple() {
             let mut text = statements.schema.fill(self.sql);
             for (nth, value) in (1..).zip(&self.values) {
                 let mut literal = String::new();
@@ -175,26 +199,32 @@ impl Statement<'_> {
 
 impl Function {
     fn prepared(&self, schema: &Schema, way: Way) -> String {
-        let mut text = match way {
-            Way::Procedure => format!("call \"{}\".{}_and_commit(", schema.name(), self.name),
-            Way::Function | Way::Simple => format!("select * from \"{}\".{}(", schema.name(), self.name),
-        };
-        for nth in 1..=self.arguments {
-            let _ = write!(text, "{}${nth}", if nth > 1 { ", " } else { "" });
-        }
-        if way == Way::Procedure {
-            text.extend(std::iter::repeat_n(", null", self.writes.unwrap_or_default()));
-        }
-        text + ")"
+        self.text(schema, way, 1..=self.arguments, |text, nth| {
+            let _ = write!(text, "${nth}");
+        })
     }
 
-    fn simple<'a>(&self, schema: &Schema, values: impl Iterator<Item = &'a Value<'a>>) -> String {
-        let mut text = format!("select * from \"{}\".{}(", schema.name(), self.name);
-        for (nth, value) in values.enumerate() {
+    /// The statement, with each argument as it is written.
+    fn text<T>(
+        &self,
+        schema: &Schema,
+        way: Way,
+        arguments: impl IntoIterator<Item = T>,
+        write: impl Fn(&mut String, T),
+    ) -> String {
+        let mut text = if way.commits() {
+            format!("call \"{}\".{}_and_commit(", schema.name(), self.name)
+        } else {
+            format!("select * from \"{}\".{}(", schema.name(), self.name)
+        };
+        for (nth, argument) in arguments.into_iter().enumerate() {
             if nth > 0 {
                 text.push_str(", ");
             }
-            value.write(&mut text);
+            write(&mut text, argument);
+        }
+        if way.commits() {
+            text.extend(std::iter::repeat_n(", null", self.writes.unwrap_or_default()));
         }
         text + ")"
     }
@@ -314,7 +344,7 @@ mod tests {
             Value::Texts(vec!["'", "\""]),
             Value::Bytes(b"\0'"),
         ];
-        let text = FATE.simple(&Schema::default(), values.iter());
+        let text = FATE.text(&Schema::default(), Way::SimpleFunction, &values, |text, value| value.write(text));
         assert_eq!(
             text,
             "select * from \"fenced_ledger\".fate(\
@@ -332,5 +362,9 @@ mod tests {
         assert!(
             text.starts_with("call \"fenced_ledger\".record_rejection_and_commit($1, ") && text.ends_with("$15, null)")
         );
+        let values = [Value::Bool(true), Value::Small(Some(2))];
+        let text =
+            RECORD_REJECTION.text(&Schema::default(), Way::SimpleProcedure, &values, |text, value| value.write(text));
+        assert_eq!(text, "call \"fenced_ledger\".record_rejection_and_commit(true, (2)::integer, null)");
     }
 }

@@ -38,7 +38,7 @@ impl PostgresLedger {
         lease.check_ledger(self.id())?;
         let content = append.content();
         let call = append::call(lease, append, content.as_bytes(), Some(self.shared.idle));
-        let way = if self.shared.simple { Way::Simple } else { Way::Function };
+        let way = Way::new(self.shared.simple, false);
         let rows = call.run(connection, &self.shared.runner.statements, way, None).await;
         let rows = rows.map_err(|error| classify::write(error).error)?;
         append::appended(&rows, lease, append, |_| RecordState::Carried)

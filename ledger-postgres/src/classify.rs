@@ -88,6 +88,12 @@ pub(crate) fn timed_out(writes: bool) -> Classified {
     Classified { error, again: false, keep: false }
 }
 
+/// A read that was answered by a server which has not come as far as an earlier answer.
+pub(crate) fn behind() -> Classified {
+    let failure = Failure::new(FailureKind::Unavailable, "the server is behind the one that answered before");
+    Classified { error: LedgerError::NotWritten(failure), again: true, keep: false }
+}
+
 /// What an error that the server answered proves of a call that may have written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Proof {

@@ -96,7 +96,7 @@ pub(crate) struct Coalescer {
 struct State {
     /// Those with somebody waiting or on its way.
     lanes: HashMap<Lane, Queue>,
-    /// Those with somebody waiting and nobody on its way.
+    /// Those whose turn is to come, each once. The group that finds nobody waiting there passes over it.
     ready: VecDeque<Lane>,
     /// The position that the last group of a lease has reached: where the server begins to look for the newest.
     near: HashMap<AcquisitionId, i64>,
@@ -111,6 +111,8 @@ struct Queue {
     waiting: VecDeque<Member>,
     /// A call of the lane is on its way.
     busy: bool,
+    /// The lane stands in `ready`.
+    queued: bool,
 }
 
 /// How an append goes.
@@ -193,12 +195,7 @@ impl Coalescer {
             state.lone += 1;
             return Entered::Lone(Pass { shared: shared.clone(), lane: Some(lane.clone()), lone: true });
         }
-        let (answer, receiver) = oneshot::channel();
-        let first = queue.waiting.is_empty() && !queue.busy;
-        queue.waiting.push_back(Member { append: append.clone(), answer, number });
-        if first {
-            state.ready.push_back(lane.clone());
-        }
+        let receiver = state.wait(lane, append, number);
         let starts = state.starts();
         drop(state);
         start(starts, shared);
@@ -207,13 +204,7 @@ impl Coalescer {
 
     /// What is told where the time ran out: an append that still waited is taken back.
     fn withdraw(&self, lane: &Lane, number: u64) -> LedgerError {
-        let mut state = self.lock();
-        let waiting = state.lanes.get_mut(lane).map(|queue| &mut queue.waiting);
-        let found = waiting.and_then(|waiting| {
-            let at = waiting.iter().position(|member| member.number == number)?;
-            waiting.remove(at)
-        });
-        match found {
+        match self.lock().withdraw(lane, number) {
             Some(_) => LedgerError::NotWritten(Failure::new(FailureKind::Busy, "the partition was busy for too long")),
             None => crate::classify::timed_out(true).error,
         }
@@ -221,13 +212,34 @@ impl Coalescer {
 }
 
 impl State {
+    /// Puts an append into its lane's queue.
+    fn wait(&mut self, lane: &Lane, append: &Append, number: u64) -> oneshot::Receiver<Word> {
+        let (answer, receiver) = oneshot::channel();
+        let queue = self.lanes.entry(lane.clone()).or_default();
+        queue.waiting.push_back(Member { append: append.clone(), answer, number });
+        if !queue.busy && !std::mem::replace(&mut queue.queued, true) {
+            self.ready.push_back(lane.clone());
+        }
+        receiver
+    }
+
+    /// Takes an append back, if it still waits. Its lane keeps its place in `ready`.
+    fn withdraw(&mut self, lane: &Lane, number: u64) -> Option<Member> {
+        let waiting = &mut self.lanes.get_mut(lane)?.waiting;
+        let at = waiting.iter().position(|member| member.number == number)?;
+        waiting.remove(at)
+    }
+
     /// Lets a lane go on whose call has ended.
     fn free(&mut self, lane: Lane) {
         let Some(queue) = self.lanes.get_mut(&lane) else { return };
         queue.busy = false;
-        if queue.waiting.is_empty() {
+        if queue.queued {
+            // Its turn is to come already.
+        } else if queue.waiting.is_empty() {
             self.lanes.remove(&lane);
         } else {
+            queue.queued = true;
             self.ready.push_back(lane);
         }
     }
@@ -252,6 +264,11 @@ impl State {
         let (mut ids, mut bytes) = (HashSet::new(), 0);
         while let Some(lane) = self.ready.pop_front() {
             let Some(queue) = self.lanes.get_mut(&lane) else { continue };
+            queue.queued = false;
+            // Whoever waits there goes on when that call has ended.
+            if queue.busy {
+                continue;
+            }
             let slot = group.lanes.len();
             let most = if self.ready.is_empty() { MEMBERS } else { MEMBERS.min(group.members.len() + SHARE) };
             let mut taken = false;
@@ -276,6 +293,7 @@ impl State {
             } else if queue.waiting.is_empty() {
                 self.lanes.remove(&lane);
             } else {
+                queue.queued = true;
                 self.ready.push_front(lane);
                 break;
             }
@@ -418,5 +436,59 @@ impl Sent {
     fn free(&self, lanes: Vec<Lane>) {
         let mut state = self.shared.coalescer.lock();
         lanes.into_iter().for_each(|lane| state.free(lane));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ledger_core::{EventKind, Json, NewEvent};
+
+    use super::*;
+
+    fn append() -> Append {
+        let kind = EventKind::new("noted").expect("a kind");
+        Append::new([NewEvent::new(kind, Json::new("1").expect("JSON"))]).expect("an append")
+    }
+
+    fn lane() -> Lane {
+        let (partition, holder) = (PartitionId::new("p").expect("a name"), Holder::new("a").expect("a name"));
+        Lane { partition, holder, generation: Generation::FIRST, acquisition: AcquisitionId::mint() }
+    }
+
+    #[test]
+    fn a_lane_whose_only_member_ran_out_of_time_stands_in_a_group_once() {
+        let lane = lane();
+        // A few, and more than a group takes of a lane while others seem to wait.
+        for count in [SHARE / 2, MEMBERS] {
+            let mut state = State { groups: GROUPS, ..State::default() };
+            drop(state.wait(&lane, &append(), 0));
+            assert!(state.withdraw(&lane, 0).is_some());
+            let wait = |state: &mut State, number| state.wait(&lane, &append(), number);
+            let waiting: Vec<_> = (1..=count as u64).map(|number| wait(&mut state, number)).collect();
+            let mut sent = 0;
+            while let Some(group) = state.take() {
+                assert_eq!(group.lanes, std::slice::from_ref(&lane), "two calls would write at one position");
+                assert!(state.lanes.get(&lane).is_some_and(|queue| queue.busy), "it is on its way");
+                assert!(state.take().is_none());
+                sent += group.members.len();
+                state.free(lane.clone());
+                assert!(state.ready.len() <= 1, "{:?}", state.ready);
+            }
+            assert_eq!(sent, waiting.len());
+            assert!(state.lanes.is_empty() && state.ready.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_lane_whose_lone_call_is_on_its_way_is_passed_over() {
+        let (lane, mut state) = (lane(), State::default());
+        drop(state.wait(&lane, &append(), 0));
+        assert!(state.withdraw(&lane, 0).is_some());
+        // The place in `ready` is left over, and the lone call finds nobody waiting.
+        state.lanes.get_mut(&lane).expect("it is ready").busy = true;
+        let _waiting = [1, 2].map(|number| state.wait(&lane, &append(), number));
+        assert!(state.take().is_none(), "two calls of a lane");
+        state.free(lane.clone());
+        assert_eq!(state.take().map(|group| group.members.len()), Some(2));
     }
 }

@@ -75,8 +75,9 @@ impl Hosts {
         }
         // A little before the caller gives up, so that it is told why.
         let deadline = deadline.checked_sub(ROUND / 2).unwrap_or(deadline);
+        let mut told = Told::default();
         loop {
-            let mut failed = None;
+            told.waits = false;
             // A replica that is none serves too, where there is no other.
             for any in if self.replica { &[false, true][..] } else { &[false] } {
                 for nth in self.order() {
@@ -86,13 +87,14 @@ impl Hosts {
                             return Ok(connection);
                         }
                         // A wrong password or database: as libpq does, no other host is asked.
-                        Err(error) if !error.again => return Err(error),
-                        Err(error) => failed = Some(error),
+                        Err(Passed::Unusable(error)) => return Err(error),
+                        // Another ledger, or none: a host that was initialised anew says nothing of the others.
+                        Err(Passed::Other(error)) => told.add(error),
                     }
                 }
             }
-            if Instant::now() + ROUND >= deadline {
-                return Err(failed.map_or_else(none_serves, |failed| self.none_of_them(failed)));
+            if !told.waits || Instant::now() + ROUND >= deadline {
+                return Err(told.most.map_or_else(none_serves, |failed| self.none_of_them(failed)));
             }
             tokio::time::sleep(ROUND).await;
         }
@@ -116,14 +118,18 @@ impl Hosts {
         (0..count).map(move |nth| (first + nth) % count)
     }
 
-    async fn try_one(&self, nth: usize, any: bool, deadline: Instant) -> Result<PgConnection, Classified> {
+    async fn try_one(&self, nth: usize, any: bool, deadline: Instant) -> Result<PgConnection, Passed> {
         let until = deadline.min(Instant::now() + EACH);
         let tried = async {
-            let mut connection = PgConnection::connect_with(&self.each[nth]).await.map_err(classify::connect)?;
-            self.ask(&mut connection, any).await?;
+            let connected = PgConnection::connect_with(&self.each[nth]).await.map_err(classify::connect);
+            let mut connection = connected.map_err(|error| match error.again {
+                true => Passed::Other(error),
+                false => Passed::Unusable(error),
+            })?;
+            self.ask(&mut connection, any).await.map_err(Passed::Other)?;
             Ok(connection)
         };
-        tokio::time::timeout_at(until.into(), tried).await.unwrap_or_else(|_| Err(silent()))
+        tokio::time::timeout_at(until.into(), tried).await.unwrap_or_else(|_| Err(Passed::Other(silent())))
     }
 
     /// Asks the server what it is. `any`: where it can not be chosen.
@@ -145,15 +151,43 @@ impl Hosts {
         if found == *ledger { Ok(()) } else { Err(another_ledger(*ledger, found)) }
     }
 
-    fn none_of_them(&self, last: Classified) -> Classified {
-        let (kind, what, source) = match last.error {
+    fn none_of_them(&self, told: Classified) -> Classified {
+        // What waiting does not mend is told although others came after it.
+        let which = if told.again { "the last" } else { "one of them" };
+        let (kind, what, source) = match told.error {
             LedgerError::NotWritten(failure) => (failure.kind, failure.detail, failure.source),
             other => (FailureKind::Unavailable, other.to_string(), None),
         };
         let wanted = if self.replica { "can be read" } else { "is a primary that takes writes" };
-        let mut failure = Failure::new(kind, format!("none of {} hosts {wanted}; the last: {what}", self.each.len()));
+        let mut failure = Failure::new(kind, format!("none of {} hosts {wanted}; {which}: {what}", self.each.len()));
         failure.source = source;
-        Classified { error: LedgerError::NotWritten(failure), again: true, keep: false }
+        Classified { error: LedgerError::NotWritten(failure), again: told.again, keep: false }
+    }
+}
+
+/// Why a host of several is not used.
+enum Passed {
+    /// What is wrong with what was asked for, and would be with the others.
+    Unusable(Classified),
+    /// What is wrong with this host.
+    Other(Classified),
+}
+
+/// What the hosts have told: the last of them may only have been cut short by the deadline.
+#[derive(Default)]
+struct Told {
+    /// The last of what waiting does not mend, or else the last of all.
+    most: Option<Classified>,
+    /// Whether waiting may mend something that this round has met.
+    waits: bool,
+}
+
+impl Told {
+    fn add(&mut self, error: Classified) {
+        self.waits |= error.again;
+        if !error.again || self.most.as_ref().is_none_or(|most| most.again) {
+            self.most = Some(error);
+        }
     }
 }
 

@@ -72,7 +72,7 @@ impl PostgresLedger {
     ///
     /// A pool that leads through a transaction pooler can not be told from another when it is opened. Its calls are then
     /// [`NotWritten`](LedgerError::NotWritten) for the most part; open it with
-    /// [`Options::transaction_pooler`](crate::Options::transaction_pooler).
+    /// [`Options::transaction_pooler`](crate::Options::transaction_pooler), which calls the same procedures.
     ///
     /// # Errors
     ///

@@ -124,6 +124,10 @@ impl Options {
 
     /// For connections through a pooler in transaction mode, such as PgBouncer: each call is one simple query, so
     /// nothing is prepared and nothing is set in a session. It costs a plan a call, about 0.2 ms.
+    ///
+    /// Each write is a procedure that ends in COMMIT, as over a pool that is given ([`PostgresLedger::new`]): the sessions
+    /// behind a pooler are others' too. So this may be set on a pool that is given as well: a transaction that somebody
+    /// left open there makes a write fail, and be tried on another connection, as without the pooler.
     #[must_use]
     pub fn transaction_pooler(mut self, pooler: bool) -> Self {
         self.transaction_pooler = pooler;
@@ -143,7 +147,9 @@ impl Options {
     /// The URL may have several hosts, as libpq's: `postgres://worker@one:5432,two:5432/app`, or `?host=/run/one,/run/two`. Each
     /// new connection goes to the one that is a primary and takes writes (`target_session_attrs=read-write`, which may
     /// stand in the URL and need not), and has the same ledger. While there is none, as during a failover, a call waits
-    /// for one within its [`budget`](Self::budget); nothing of it has been sent then. A connection to a server that has
+    /// for one within its [`budget`](Self::budget); nothing of it has been sent then. A host with another ledger, or
+    /// without one, is passed over, and told of where no other serves. A wrong role, password or database ends the call
+    /// at once. A connection to a server that has
     /// become read-only is closed, and the call, which was surely not written, goes to the primary.
     ///
     /// # Errors

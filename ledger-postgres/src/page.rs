@@ -235,7 +235,8 @@ impl Filled {
             for row in runner.run(&Ends { partition, positions: &asked }, false).await? {
                 let mut fields = Fields::of(&row);
                 let mut read = || -> Field<Option<Arc<Entry>>> {
-                    let last = fields.position()?;
+                    fields.skip(1);
+                    let Some(last) = fields.optional_position()? else { return Ok(None) };
                     fields.entry(last, &mut None)
                 };
                 if let Some(entry) = read().map_err(|bad| bad.at(Some(partition), None))? {
@@ -302,6 +303,11 @@ impl Ask for Ends<'_> {
         let positions = self.positions.iter().map(|position| Some(position.get())).collect();
         let values = vec![Value::Text(Some(self.partition.as_str())), Value::Bigs(positions)];
         Statement { sql: ENTRY_ENDS, values }.rows(connection, statements, way)?.try_collect().await
+    }
+
+    /// All positions were read before, so a log that ends below one of them, or is not there, is an older one.
+    fn is_behind(&self, rows: &Vec<PgRow>) -> bool {
+        rows.is_empty() || rows.iter().any(|row| matches!(Fields::of(row).boolean(), Ok(false)))
     }
 }
 

@@ -4,6 +4,7 @@
 //! nothing half-read behind (U3). The own ones are not an sqlx pool, because that one asks the server once more each
 //! time that a connection is released: two round trips for an append instead of one.
 
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use std::time::Instant;
@@ -93,10 +94,18 @@ impl Connections {
     pub(crate) async fn lend_for_renewal(&self, deadline: Instant) -> Result<Lent, Classified> {
         let Some(reserve) = &self.reserve else { return self.lend(deadline).await };
         let either = async {
+            let (mut main, mut spare) = (pin!(self.main.lend(deadline)), pin!(reserve.clone().lend(true, deadline)));
+            // Where one of the two can give none now, the other still may.
             tokio::select! {
                 biased;
-                lent = self.main.lend(deadline) => lent,
-                lent = reserve.clone().lend(true, deadline) => lent,
+                lent = &mut main => match lent {
+                    Err(failed) if failed.again => spare.await,
+                    lent => lent,
+                },
+                lent = &mut spare => match lent {
+                    Err(_) => main.await,
+                    lent => lent,
+                },
             }
         };
         match tokio::time::timeout_at(deadline.into(), either).await {
@@ -245,5 +254,37 @@ impl Drop for Lent {
         if let Some(Either::Theirs(connection)) = self.connection.as_mut() {
             connection.close_on_drop();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Schema;
+
+    fn own(hosts: Vec<PgConnectOptions>) -> Arc<Own> {
+        Own::new(&Arc::new(Hosts::new(hosts, &Schema::default(), false)), 1)
+    }
+
+    /// No server: the reserve's host refuses, and what has no host at all says so.
+    #[tokio::test]
+    async fn a_renewal_waits_for_the_others_where_the_reserve_can_have_no_connection() {
+        let nobody = PgConnectOptions::new_without_pgpass().socket("/nowhere").username("nobody");
+        let (main, reserve) = (own(Vec::new()), own(vec![nobody]));
+        let hosts = main.hosts.clone();
+        let connections =
+            Connections { main: Source::Own(main.clone()), reserve: Some(reserve.clone()), groups: None, hosts };
+        let busy = main.permits.clone().acquire_owned().await.expect("it is open");
+        let mut lent = pin!(connections.lend_for_renewal(Instant::now() + Duration::from_secs(60)));
+        loop {
+            // Polled at least once.
+            assert!(tokio::time::timeout(Duration::ZERO, lent.as_mut()).await.is_err(), "the reserve's error is told");
+            if reserve.permits.available_permits() > 0 {
+                break;
+            }
+        }
+        drop(busy);
+        let failed = lent.await.expect_err("there is no server");
+        assert!(failed.error.to_string().contains("there is no host"), "not of the main ones: {}", failed.error);
     }
 }

@@ -2,9 +2,9 @@
 
 use async_trait::async_trait;
 use ledger_core::{
-    Advance, Advanced, Append, AppendId, Appended, Claim, Claimed, Description, Ended, Fate, FencedLedger, Generation,
-    Invalid, Lease, LedgerError, LedgerId, Note, Observation, Operation, Page, PageSize, PartitionId, PartitionPage,
-    PartitionState, Position, RecordPage, RecordSlot, Released, Renewal, Result, Timestamp, Ttl,
+    Advance, Advanced, Append, AppendId, Appended, Claim, Claimed, Description, Ended, EventKind, Fate, FencedLedger,
+    Generation, Invalid, Lease, LedgerError, LedgerId, Note, Observation, Operation, Page, PageSize, PartitionId,
+    PartitionPage, PartitionState, Position, RecordPage, RecordSlot, Released, Renewal, Result, Timestamp, Ttl,
 };
 
 use crate::row::Fields;
@@ -21,6 +21,10 @@ use crate::{Options, PostgresLedger, classify};
 /// **Judgement never runs here.** `claim`, `renew`, `release`, `end_tenure`, `advance` and `append` are refused as
 /// [`Invalid::ReadOnly`] before any server is asked, also where the server has become a primary since. Whether a lease
 /// of what `observe` shows is still valid is for the primary to say.
+///
+/// Behind an address that leads to several standbys, a page whose entry ends beyond it may need a second look, over another
+/// connection. Where that leads to a standby which is behind the first, others are asked, and then it is
+/// [`NotWritten`](LedgerError::NotWritten).
 ///
 /// After a failover that lost something, a standby may know more than the new primary, until it follows that one.
 ///
@@ -144,6 +148,16 @@ impl FencedLedger for PostgresReplica {
 
     async fn read(&self, partition: &PartitionId, from: Position, limit: PageSize) -> Result<Page> {
         self.ledger.read(partition, from, limit).await
+    }
+
+    async fn read_kind(
+        &self,
+        partition: &PartitionId,
+        kind: &EventKind,
+        from: Position,
+        limit: PageSize,
+    ) -> Result<Page> {
+        self.ledger.read_kind(partition, kind, from, limit).await
     }
 
     async fn read_back(&self, partition: &PartitionId, from: Option<Position>, limit: PageSize) -> Result<Page> {

@@ -34,6 +34,12 @@ pub(crate) trait Ask: Sync {
     fn is_read_out(_: &Self::Answer) -> bool {
         true
     }
+
+    /// Whether the server that answered has not come as far as what this is about. Another connection may lead to one
+    /// that has.
+    fn is_behind(&self, _: &Self::Answer) -> bool {
+        false
+    }
 }
 
 impl Ask for Call<'_> {
@@ -132,11 +138,8 @@ impl Runner {
 
     async fn send<A: Ask>(&self, call: &A, mut lent: Lent, deadline: Instant) -> Result<A::Answer, Classified> {
         let writes = call.writes();
-        let way = match (self.simple, lent.is_theirs()) {
-            (true, _) => Way::Simple,
-            (false, true) if writes => Way::Procedure,
-            (false, _) => Way::Function,
-        };
+        // Over a session that others use too a write commits by itself.
+        let way = Way::new(self.simple, writes && (self.simple || lent.is_theirs()));
         // The library's own sessions have the bound set, but for the reserve's.
         let wait = if lent.is_reserve() {
             Some(milliseconds(RESERVE_WAIT.min(self.lock_wait)))
@@ -146,6 +149,7 @@ impl Runner {
         let answer = call.send(lent.connection(), &self.statements, way, wait);
         // The library never cancels at the server: a call whose time has run out keeps its connection, which is closed.
         let failed = match tokio::time::timeout_at(deadline.into(), answer).await {
+            Ok(Ok(answer)) if call.is_behind(&answer) => classify::behind(),
             Ok(Ok(answer)) => {
                 if A::is_read_out(&answer) {
                     lent.give_back();

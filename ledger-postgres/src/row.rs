@@ -118,7 +118,7 @@ impl<'a> Fields<'a> {
         self.required(value)
     }
 
-    fn optional_position(&mut self) -> Field<Option<Position>> {
+    pub(crate) fn optional_position(&mut self) -> Field<Option<Position>> {
         self.optional_integer()?.map(|number| checked("a position", Position::new(number))).transpose()
     }
 

@@ -1,5 +1,6 @@
 //! Goal: the other ways in uphold the contract too: each append on its own, a pool that is given, over which each write
-//! is a procedure that commits, and one simple query a call, as behind a transaction pooler.
+//! is a procedure that commits, and one simple query a call, as behind a transaction pooler, where a write is the same
+//! procedure.
 
 mod common;
 

@@ -1,5 +1,6 @@
 //! Goal: a ledger that is opened with several hosts finds the one that is the primary now; a connection to a server that
-//! has become read-only is noticed and dropped, and its call goes to the primary; a host of another cluster is refused.
+//! has become read-only is noticed and dropped, and its call goes to the primary; a host of another cluster is refused, and
+//! keeps nobody from the next one.
 //!
 //! Method: a real primary with a standby, which is promoted after a SIGKILL, or told to be read-only.
 
@@ -153,7 +154,9 @@ async fn a_host_of_another_cluster_is_refused() {
     let place = Place::at(one.url(), "same_name").await;
     Place::at(stranger.url(), "same_name").await;
     let url = both(&one, &stranger);
-    let ledger = place.options().connect(&url).await.expect("opened");
+    // So long each call waits for the one to come back.
+    let budget = Duration::from_secs(1);
+    let ledger = place.options().budget(budget).connect(&url).await.expect("opened");
     let lease = claim(&ledger, "p", "a", seconds(600)).await.lease;
     one.kill().expect("killed");
     let error = ledger.append(&lease, &append("1")).await.expect_err("the other has another ledger");
@@ -164,6 +167,34 @@ async fn a_host_of_another_cluster_is_refused() {
     };
     assert!(error.proves_not_written() && error.to_string().contains("of another cluster"), "{error}");
     assert_eq!(stranger.value("select count(*) from same_name.log").expect("read"), "0");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_host_of_another_cluster_or_without_the_ledger_keeps_nobody_from_the_next() {
+    let wanted = test_postgres::Options::new(Wanted::OLDEST);
+    let (primary, stranger) = (wanted.start().expect("a server"), wanted.start().expect("a server"));
+    let standby = primary.standby("three").expect("a standby");
+    let place = Place::at(primary.url(), "next").await;
+    // As a host that was initialised anew.
+    let anew = Place::at(stranger.url(), "next").await;
+    let folders = [&primary, &stranger, &standby].map(|server| server.socket_dir().display().to_string()).join(",");
+    let url = format!("postgresql:///postgres?host={folders}&user=postgres");
+    let one = place.options().connect(&url).await.expect("opened");
+    let other = place.options().connect(&url).await.expect("opened");
+    let lease = claim(&one, "p", "a", seconds(600)).await.lease;
+    standby.catch_up_with(&primary).expect("replayed");
+    primary.kill().expect("killed");
+    // It begins before the promotion: the stranger's answer ends no round.
+    let waiting = tokio::spawn({
+        let (one, partition) = (one.clone(), lease.partition.clone());
+        async move { one.observe(&partition).await }
+    });
+    standby.promote().expect("promoted");
+    waiting.await.expect("no panic").expect("answered by the third host, behind one with another ledger");
+    one.append(&lease, &append("1")).await.expect("appended");
+    anew.drop().await;
+    other.observe(&lease.partition).await.expect("answered by the third host, behind one without a ledger");
+    other.append(&lease, &append("2")).await.expect("appended");
 }
 
 #[tokio::test]

@@ -13,9 +13,10 @@ use std::time::Duration;
 use common::harness::{Door, Postgres};
 use common::{Place, Wanted, append, claim, seconds, server};
 use conformance_tests::{Case, Hook, Outcome, Report, Suite};
-use ledger_core::{FencedLedger, FencedLedgerExt, LedgerError, Verification};
+use ledger_core::{Fate, FencedLedger, FencedLedgerExt, LedgerError, Verification};
 use ledger_postgres::Options;
-use sqlx::postgres::PgConnectOptions;
+use sqlx::Executor;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use test_postgres::{Pooler, Server};
 
 fn pooler(wanted: Wanted, ignore: &str) -> Pooler {
@@ -104,6 +105,28 @@ async fn many_clients_of_few_connections_get_their_own_answers() {
     place.drop().await;
 }
 
+/// The server's connection is kept for the client as long as the client is inside a transaction.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_acknowledged_through_a_poisoned_pool_and_a_pooler_is_there() {
+    let pooler = pooler(Wanted::OLDEST, "extra_float_digits");
+    let place = Place::new(Wanted::OLDEST).await;
+    let pool = PgPoolOptions::new().max_connections(1).connect(&pooler.url()).await.expect("a pool");
+    let ledger =
+        place.options().transaction_pooler(true).reserve(0).open(pool.clone()).await.expect("opened, as recommended");
+    let elsewhere = place.open().await;
+    let lease = claim(&ledger, "p", "a", seconds(600)).await.lease;
+    for _ in 0..5 {
+        let mut connection = pool.acquire().await.expect("a connection");
+        connection.execute("begin").await.expect("begun");
+        drop(connection);
+        let sent = append("x");
+        let appended = ledger.append(&lease, &sent).await.expect("appended");
+        let fate = elsewhere.fate(&lease.partition, sent.id(), lease.generation).await.expect("asked");
+        assert_eq!(fate, Fate::Recorded(appended.entry), "acknowledged and not there");
+    }
+    place.drop().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_the_mode_a_pooler_is_refused_and_the_remedy_named() {
     let place = Place::new(Wanted::OLDEST).await;
@@ -118,7 +141,7 @@ async fn without_the_mode_a_pooler_is_refused_and_the_remedy_named() {
     // A pool that is given can not be told at open: its calls are not written, or they are right.
     let pooler = pooler(Wanted::OLDEST, "extra_float_digits");
     let connect: PgConnectOptions = pooler.url().parse().expect("a URL");
-    let pool = || sqlx::postgres::PgPoolOptions::new().max_connections(4).connect_with(connect.clone());
+    let pool = || PgPoolOptions::new().max_connections(4).connect_with(connect.clone());
     let ledger = options().tries(1).reserve(0).open(pool().await.expect("a pool")).await.expect("opened");
     let own = place.open().await;
     let lease = claim(&own, "p", "a", seconds(600)).await.lease;

@@ -10,7 +10,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use common::{Place, Wanted, append, claim, scale, seconds};
-use ledger_core::{FailureKind, Fate, FencedLedger, FencedLedgerExt, LedgerError, Verification};
+use ledger_core::{FailureKind, Fate, FencedLedger, FencedLedgerExt, LedgerError, PageSize, Reason, Verification};
 use ledger_postgres::PostgresLedger;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{Executor, PgPool, Row};
@@ -91,36 +91,51 @@ async fn poison(pool: &PgPool) -> bool {
     false
 }
 
+/// Leaves the pool's connection inside a transaction, by hand.
+async fn begin(pool: &PgPool) {
+    let mut connection = pool.acquire().await.expect("a connection");
+    connection.execute("begin").await.expect("begun");
+}
+
 #[tokio::test]
-async fn an_append_acknowledged_through_a_poisoned_pool_is_there() {
-    let place = Place::new(Wanted::OLDEST).await;
-    let pool =
-        PgPoolOptions::new().max_connections(1).test_before_acquire(false).connect(&place.url).await.expect("a pool");
-    let ledger = place.options().reserve(0).open(pool.clone()).await.expect("opened");
-    let lease = claim(&ledger, "p", "a", seconds(600)).await.lease;
-    let mut poisoned = 0;
-    for _ in 0..10 {
-        if poison(&pool).await {
-            poisoned += 1;
-        } else {
-            // Where sqlx does not leave one open any more, somebody's hand does.
-            let mut connection = pool.acquire().await.expect("a connection");
-            connection.execute("begin").await.expect("begun");
+async fn what_is_acknowledged_through_a_poisoned_pool_is_there() {
+    for (wanted, simple) in [(Wanted::OLDEST, false), (Wanted::NEWEST, true)] {
+        let place = Place::new(wanted).await;
+        let pool = PgPoolOptions::new().max_connections(1).test_before_acquire(false);
+        let pool = pool.connect(&place.url).await.expect("a pool");
+        let options = place.options().reserve(0).transaction_pooler(simple);
+        let ledger = options.open(pool.clone()).await.expect("opened");
+        let elsewhere = place.open().await;
+        begin(&pool).await;
+        let lease = claim(&ledger, "p", "a", seconds(600)).await.lease;
+        let mut poisoned = 0;
+        for _ in 0..10 {
+            if poison(&pool).await {
+                poisoned += 1;
+            } else {
+                // Where sqlx does not leave one open any more, somebody's hand does.
+                begin(&pool).await;
+            }
+            let sent = append("x");
+            let appended = ledger.append(&lease, &sent).await.expect("appended");
+            assert!(!appended.replayed);
+            let fate = elsewhere.fate(&lease.partition, sent.id(), lease.generation).await.expect("asked");
+            assert_eq!(fate, Fate::Recorded(appended.entry), "acknowledged and not there, simple: {simple}");
+            begin(&pool).await;
+            ledger.renew(&lease, None).await.expect("renewed");
         }
-        let sent = append("x");
-        let appended = ledger.append(&lease, &sent).await.expect("appended");
-        assert!(!appended.replayed);
-        let elsewhere = place.open().await.fate(&lease.partition, sent.id(), lease.generation).await.expect("asked");
-        assert_eq!(elsewhere, Fate::Recorded(appended.entry), "acknowledged and not there");
-        let mut connection = pool.acquire().await.expect("a connection");
-        connection.execute("begin").await.expect("begun");
-        drop(connection);
-        ledger.renew(&lease, None).await.expect("renewed");
+        let renewals: i64 = place.value("select renewals from fenced_ledger.partition").await;
+        assert_eq!(renewals, 10, "a renewal that was acknowledged and rolled back");
+        begin(&pool).await;
+        ledger.release(&lease).await.expect("released");
+        begin(&pool).await;
+        let refused = ledger.append(&lease, &append("x")).await.expect_err("it was released");
+        assert_eq!(refused.rejection().map(|rejection| rejection.reason), Some(Reason::Released));
+        let records = elsewhere.rejections(Some(&lease.partition), None, PageSize::MAX).await.expect("read").records;
+        assert_eq!(records.len(), 1, "a record that was told as stored and rolled back");
+        println!("sqlx left {poisoned} of 10 transactions open");
+        place.drop().await;
     }
-    let renewals: i64 = place.value("select renewals from fenced_ledger.partition").await;
-    assert_eq!(renewals, 10, "a renewal that was acknowledged and rolled back");
-    println!("sqlx left {poisoned} of 10 transactions open");
-    place.drop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -5,18 +5,10 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use common::{Place, Wanted, claim, event, partition, seconds};
+use common::{Place, Wanted, claim, event, noise, partition, seconds};
 use futures_util::TryStreamExt;
 use ledger_core::{Append, Event, EventKind, FencedLedger, FencedLedgerExt, Lease, NewEvent, PageSize, Position};
 use ledger_postgres::PostgresLedger;
-
-/// Text that does not compress, so that it is stored as it is and fills a socket.
-fn noise(bytes: usize) -> NewEvent {
-    let ids = std::iter::repeat_with(|| uuid::Uuid::now_v7().simple().to_string());
-    let mut text: String = ids.take(bytes / 32 + 1).collect();
-    text.truncate(bytes);
-    event(&text)
-}
 
 async fn write(ledger: &PostgresLedger, lease: &Lease, events: Vec<NewEvent>) {
     ledger.append(lease, &Append::new(events).expect("an append")).await.expect("appended");

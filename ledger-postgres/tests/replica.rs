@@ -1,18 +1,23 @@
 //! Goal: a replica answers late and says how late, is never wrong of its past, and never judges.
 //!
-//! Method: a real standby whose replay is paused and resumed.
+//! Method: real standbys whose replay is paused and resumed, and an address that leads to one or the other.
 
 mod common;
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use common::{Place, append, claim, holder, partition, seconds};
+use common::{Place, append, claim, event, holder, noise, partition, seconds};
 use futures_util::TryStreamExt as _;
 use ledger_core::{
-    Advance, Claim, Fate, FencedLedger, FencedLedgerExt, Invalid, LedgerError, Note, Operation, PageSize, Position,
-    Reason, Verification,
+    Advance, Append, Claim, EventKind, FailureKind, Fate, FencedLedger, FencedLedgerExt, Invalid, LedgerError,
+    NewEvent, Note, Operation, PageSize, Position, Reason, Verification,
 };
 use test_postgres::{Server, Wanted};
+use tokio::net::{UnixListener, UnixStream};
+
+/// The name of a server's socket in its folder.
+const SOCKET: &str = ".s.PGSQL.5432";
 
 struct Pair {
     primary: Server,
@@ -73,6 +78,77 @@ async fn reads_may_lag_and_say_their_position() {
     assert_eq!(listed, std::slice::from_ref(&lease.partition));
     let fate = replica.fate(&lease.partition, late.id(), lease.generation).await.expect("asked");
     assert_eq!(fate, Fate::Recorded(second.entry));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_read_by_kind_is_filtered_by_the_standby() {
+    let Pair { primary, standby, place } = pair().await;
+    let ledger = place.open().await;
+    let lease = claim(&ledger, "p", "a", seconds(600)).await.lease;
+    for _ in 0..20 {
+        ledger.append(&lease, &append("common")).await.expect("appended");
+    }
+    let rare = EventKind::new("rare").expect("a kind");
+    let sent = Append::new([NewEvent::of(&rare, &1).expect("an event")]).expect("an append");
+    let appended = ledger.append(&lease, &sent).await.expect("appended");
+    standby.catch_up_with(&primary).expect("replayed");
+    let replica = place.options().connect_replica(&standby.url()).await.expect("opened");
+    // A plain page of five would hold none of it, and go on (D7).
+    let five = PageSize::new(5).expect("a size");
+    let page = replica.read_kind(&lease.partition, &rare, Position::FIRST, five).await.expect("read");
+    assert_eq!(page.events.iter().map(|event| event.position).collect::<Vec<_>>(), [appended.entry.last]);
+    assert_eq!(page.next, None);
+}
+
+/// One address in front of several servers, as a reader endpoint: each new connection is led to the next of `turns`, and
+/// all after them to the last.
+fn endpoint(folder: &Path, turns: Vec<PathBuf>) -> String {
+    let listener = UnixListener::bind(folder.join(SOCKET)).expect("a socket");
+    tokio::spawn(async move {
+        for nth in 0.. {
+            let Ok((mut client, _)) = listener.accept().await else { return };
+            let server = turns[nth.min(turns.len() - 1)].join(SOCKET);
+            tokio::spawn(async move {
+                let mut server = UnixStream::connect(server).await.expect("the server listens");
+                // It ends when one of the two is gone.
+                let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+            });
+        }
+    });
+    format!("postgresql:///postgres?host={}&user=postgres", folder.display())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_standby_that_is_behind_another_is_not_told_as_corrupt() {
+    let Pair { primary, standby: ahead, place } = pair().await;
+    let behind = primary.standby("behind").expect("a standby");
+    let ledger = place.open().await;
+    let lease = claim(&ledger, "p", "a", seconds(600)).await.lease;
+    behind.catch_up_with(&primary).expect("replayed");
+    behind.value("select pg_wal_replay_pause()::text").expect("paused");
+    // One entry, whose page ends inside it. The statement expects small events; so many large ones come that the connection
+    // is given up, and the end of the entry is asked for over another.
+    let events = (0..100).map(|_| event("small")).chain((0..10).map(|_| noise(50_000)));
+    let sent = Append::new(events.collect::<Vec<_>>()).expect("an append");
+    let appended = ledger.append(&lease, &sent).await.expect("appended");
+    ahead.catch_up_with(&primary).expect("replayed");
+    let size = PageSize::MAX.with_bytes(100_000).expect("a size");
+
+    let (ahead, behind) = (ahead.socket_dir().to_owned(), behind.socket_dir().to_owned());
+    // Over the first connection it is opened and the page is read.
+    let turns = vec![ahead.clone(), behind.clone(), ahead.clone()];
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = || place.options().connections(1).reserve(0);
+    let replica = options().connect_replica(&endpoint(folder.path(), turns)).await.expect("opened");
+    let page = replica.read(&lease.partition, Position::FIRST, size).await.expect("the next connection leads ahead");
+    assert!(page.events.len() > 100 && page.next.is_some(), "{} events", page.events.len());
+    assert_eq!(page.events.last().map(|event| event.entry.clone()), Some(appended.entry));
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let replica = options().connect_replica(&endpoint(folder.path(), vec![ahead, behind])).await.expect("opened");
+    let late = replica.read(&lease.partition, Position::FIRST, size).await.expect_err("all others are behind");
+    let LedgerError::NotWritten(failure) = &late else { panic!("{late:?}") };
+    assert_eq!((failure.kind, failure.tries), (FailureKind::Unavailable, 8), "{failure}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

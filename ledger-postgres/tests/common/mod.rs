@@ -112,6 +112,14 @@ pub fn event(text: &str) -> NewEvent {
     NewEvent::new(kind, Json::new(serde_json::Value::from(text).to_string()).expect("JSON"))
 }
 
+/// Text that does not compress, so that it is stored as it is and fills a socket.
+pub fn noise(bytes: usize) -> NewEvent {
+    let ids = std::iter::repeat_with(|| uuid::Uuid::now_v7().simple().to_string());
+    let mut text: String = ids.take(bytes / 32 + 1).collect();
+    text.truncate(bytes);
+    event(&text)
+}
+
 pub fn append(text: &str) -> Append {
     append_as(AppendId::mint(), text)
 }
