@@ -158,7 +158,7 @@ const ALL: &[Broken] = &[
     Broken {
         name: "repeats are not counted",
         door: Door::Own,
-        replaced: &[Replaced { function: "refuse", text: "r.count + p_count, last_at", by: "r.count, last_at" }],
+        replaced: &[Replaced { function: "refuse", text: "least(p_count, 9223372036854775807 - r.count)", by: "0" }],
         case: "evd02_repeats_are_counted_in_one_record",
         says: "the records count 20 refusals",
         green: "partitions",
@@ -166,7 +166,7 @@ const ALL: &[Broken] = &[
     Broken {
         name: "repeats that come together are counted as one",
         door: Door::Singly,
-        replaced: &[Replaced { function: "refuse", text: "r.count + p_count, last_at", by: "r.count + 1, last_at" }],
+        replaced: &[Replaced { function: "refuse", text: "least(p_count, 9223372036854775807 - r.count)", by: "1" }],
         case: "evd02_repeats_are_counted_in_one_record",
         says: "the records count 20 refusals",
         green: "partitions",

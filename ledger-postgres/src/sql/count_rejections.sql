@@ -16,7 +16,7 @@ declare
     lazy boolean := fenced_ledger.lone();
     counted bigint := 0;
 begin
-    if p_wait is not null then perform set_config('lock_timeout', p_wait::text, true); end if;
+    if p_wait is not null then perform fenced_ledger.bound_wait(p_wait); end if;
     for x in
         select p.id, u.* from unnest(p_names, p_generations, p_reasons, p_holders, p_presented, p_remarks,
                 p_acquisitions, p_appends, p_current_holders, p_current_acquisitions, p_current_expires_at, p_revisions,
@@ -24,7 +24,7 @@ begin
             u (name, generation, reason, holder, presented, remark, acquisition, append, current_holder,
                 current_acquisition, current_expires_at, revision, at, count)
         -- None of a generation that this ledger never had.
-        join fenced_ledger.partition p on p.name = u.name and p.generation >= u.generation
+        join fenced_ledger.partition p on p.name = u.name and u.generation between 1 and p.generation
         left join fenced_ledger.rejection r on r.scope = p.id and r.generation = u.generation
             and r.key = fenced_ledger.rejection_key('Append', u.reason, u.presented, u.holder, null, nullif(u.remark, ''))
         where u.count > 0
@@ -33,7 +33,7 @@ begin
         perform fenced_ledger.refuse(x.id, x.name, x.generation, 'Append', x.reason, x.holder, x.presented,
             nullif(x.remark, ''), x.acquisition, x.append, x.current_holder, x.current_acquisition,
             x.current_expires_at, x.revision, x.at, lazy, x.count);
-        counted := counted + x.count;
+        counted := counted + least(x.count, 9223372036854775807 - counted);
     end loop;
     return counted;
 end
