@@ -70,11 +70,11 @@ impl Opened {
         }
     }
 
-    /// Closes it in good order: what is counted in memory is written.
+    /// Closes it in good order: what SQLite's handle counts in memory is written.
     pub(crate) async fn close(self) {
         match self {
             Self::Sqlite(ledger) => ledger.close().await,
-            // It counts nothing in memory.
+            // It has counted each refusal that it has answered.
             Self::Postgres(_) => {}
         }
     }

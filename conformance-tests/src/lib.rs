@@ -87,6 +87,7 @@
 //! | `keeper` | the core's keeper on this store |
 //! | `integrity` | that an edit of the storage is found, at its position |
 //! | `rollback`, `witness` | an operator's step above every generation; a store that went back in time |
+//! | `shadow` | a trial beside a running system: marked, counted, giving way |
 //! | `requests`, `handover` | requests to other systems over the store, and what a successor is told of them |
 //!
 //! [`Case::why`] has for each case the mistake that it is about. Beside the cases, [`random`] compares a store with a

@@ -131,7 +131,7 @@ pub trait FencedLedger: Send + Sync + std::fmt::Debug {
     async fn partitions(&self, after: Option<&PartitionId>, limit: PageSize) -> Result<PartitionPage>;
 
     /// Lists the rejection records of a partition; with `None` those of the budget that all never-claimed partitions
-    /// share (E3). Counts of repeats may lag by a second.
+    /// share (E3). Where handles count in memory, counts of repeats may lag by a second.
     ///
     /// To be conformant: E1 to E3; ordered by slot.
     async fn rejections(

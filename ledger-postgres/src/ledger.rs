@@ -39,7 +39,7 @@ pub struct PostgresLedger {
 
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) runner: Arc<Runner>,
+    pub(crate) runner: Runner,
     pub(crate) opened: Opened,
     /// The idle-in-transaction time-out of a caller's transaction.
     pub(crate) idle: i32,
@@ -48,7 +48,7 @@ pub(crate) struct Shared {
     pub(crate) coalesce: bool,
     pub(crate) coalescer: Coalescer,
     pub(crate) looks: Looks,
-    pub(crate) evidence: Arc<Evidence>,
+    pub(crate) evidence: Evidence,
 }
 
 impl PostgresLedger {
@@ -86,14 +86,6 @@ impl PostgresLedger {
         self.shared.opened.ledger
     }
 
-    /// Writes the counts of refusals that this handle and its clones have in memory (E3), and drops it.
-    ///
-    /// They are written twice a second and when the last clone is dropped; but a runtime that ends then may be faster.
-    /// Where the server can not be reached they are kept for the next time, or lost with the last clone. Cancel safe.
-    pub async fn close(self) {
-        self.shared.evidence.flush(&self.shared.runner).await;
-    }
-
     pub(crate) async fn open_own(options: Options, hosts: Vec<PgConnectOptions>) -> Result<Self> {
         let connections = Connections::own(&options, hosts);
         Self::open(options, connections, true).await
@@ -114,14 +106,14 @@ impl PostgresLedger {
         let simple = options.transaction_pooler;
         let coalesce = own && options.coalesces();
         let shared = Shared {
-            runner: Arc::new(runner),
+            runner,
             opened,
             idle,
             simple,
             coalesce,
             coalescer: Coalescer::default(),
             looks: Looks::default(),
-            evidence: Arc::new(Evidence::new(options.count_in_memory)),
+            evidence: Evidence::default(),
         };
         Ok(Self { shared: Arc::new(shared) })
     }
@@ -145,10 +137,12 @@ impl PostgresLedger {
 impl Shared {
     async fn append(self: &Arc<Self>, lease: &Lease, append: &Append) -> Result<Appended> {
         let deadline = self.runner.deadline();
-        if let Some(refused) = look::refused(self, lease, append, deadline).await {
+        let ended = self.evidence.has_ended(&lease.partition, lease.generation);
+        if ended && let Some(refused) = look::refused(self, lease, append, deadline).await {
             return Err(refused);
         }
-        let answer = if self.coalesce {
+        // No group grants what has ended.
+        let answer = if self.coalesce && !ended {
             coalesce::append(self, lease, append, deadline).await
         } else {
             self.append_alone(lease, append, deadline).await
@@ -165,12 +159,6 @@ impl Shared {
         let call = append::call(lease, append, content.as_bytes(), None);
         let rows = self.runner.run_by(&call, false, deadline).await?;
         append::appended(&rows, lease, append, unsaid)
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        self.evidence.close();
     }
 }
 
@@ -453,8 +441,6 @@ impl FencedLedger for PostgresLedger {
             Value::Small(Some(slot)),
             Value::Small(Some(count(limit) + 1)),
         ];
-        // What this handle has counted is read by it.
-        self.shared.evidence.flush(&self.shared.runner).await;
         let span = tracing::debug_span!("fenced_ledger.rejections");
         let call = Call { function: &call::REJECTIONS, values };
         let mut rows = self.shared.runner.run(&call, false).instrument(span).await?;

@@ -47,11 +47,12 @@
 //!
 //! # Refused again
 //!
-//! A refused append takes no lock where its tenure has visibly ended (E4), and each refusal is counted by the server before
-//! it is answered, a repeat without a flush (E2, E3). With [`Options::count_in_memory`], a handle that was told that a tenure
-//! has ended looks before it asks for a judgement of another append under it: one read without a write, for all that wait
-//! at the same moment, judged by what is stored. Repeats are then counted in memory and written twice a second, when the
-//! last clone of the handle is dropped, and by [`close`](PostgresLedger::close), which a process that is about to end awaits.
+//! A refused append takes no lock of its partition where its tenure has visibly ended (E4), and each refusal is counted by
+//! the server before it is answered, a repeat without a flush (E2, E3). A handle that was told that a tenure has ended looks
+//! before it asks for a judgement of another append under it: one read without a lock, for all that wait at the same moment,
+//! judged by what is stored. Those of them whose records it knows to be stored are counted by one call more, and then
+//! answered; one that waits alone is judged and counted by its own call. Where the answer to that call is lost, the refusals stand and say that their record is
+//! [`Missing`](ledger_core::RecordState::Missing); they are counted once or not at all.
 //!
 //! # Pages
 //!
@@ -70,8 +71,8 @@
 //! Each call is a span at debug level: `fenced_ledger.append`, `.claim`, `.renew`, `.release`, `.end_tenure`, `.advance`, `.observe`,
 //! `.fate`, `.read` (backwards too), `.partitions`, `.rejections`. Fields: `partition` where there is one; `holder` of a
 //! claim; `generation` of a lease; `id` of an append and of `fate`; `events`, their number. Events:
-//! `fenced_ledger.retry`, `fenced_ledger.migrated`, `fenced_ledger.migration_waits`, and `fenced_ledger.counts_in_doubt` where the answer to a write of counts
-//! was lost. These names are stable. No payload and no metadata is ever told;
+//! `fenced_ledger.retry`, `fenced_ledger.migrated` and `fenced_ledger.migration_waits`. These names are stable. No payload and no
+//! metadata is ever told;
 //! on a pool that is given behind a pooler, that is up to the pool's owner, as sqlx logs statements.
 //!
 //! # In production

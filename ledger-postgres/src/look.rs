@@ -1,17 +1,21 @@
-//! Appends of tenures that have visibly ended: looked up and refused without a lock and without a write (E4).
+//! Appends of tenures that have visibly ended: looked up and refused without the partition's lock (E4).
 //!
 //! A handle that was told so looks before it asks for a judgement. Those that wait at the same moment are looked up by
-//! one statement, and one look is on its way at a time, driven by a task of its own: a process whose lease is gone may
-//! have many writers that do not know it yet. What a look can not settle, the append's own call answers.
+//! one statement and counted by another, before they are answered (E3). One look is on its way at a time, driven by a
+//! task of its own: a process whose lease is gone may have many writers that do not know it yet. One that waits alone, what
+//! a look can not settle, and what surely was not counted, the append's own call answers, which needs no lock for it either.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use ledger_core::{Append, Lease, LedgerError, RecordState, Rejection, Standing, Timestamp, decide};
+use ledger_core::{
+    Append, Failure, FailureKind, Lease, LedgerError, RecordState, Rejection, Standing, Timestamp, decide,
+};
 use sqlx::postgres::PgRow;
 use tokio::sync::oneshot;
 
 use crate::call::{self, Call, Value};
+use crate::evidence;
 use crate::ledger::Shared;
 use crate::row::{Field, Fields};
 
@@ -35,26 +39,28 @@ struct State {
 struct Member {
     lease: Lease,
     append: Append,
-    /// The refusal, where the look has settled it.
-    answer: oneshot::Sender<Option<Rejection>>,
+    answer: Answer,
 }
 
-/// The refusal of an append whose tenure this handle knows to have ended; `None` where it is to be judged.
+/// Takes the refusal, where the look has settled it.
+type Answer = oneshot::Sender<Option<Rejection>>;
+
+/// The refusal of an append whose tenure this handle knows to have ended, counted; `None` where it is to be judged.
 pub(crate) async fn refused(
     shared: &Arc<Shared>,
     lease: &Lease,
     append: &Append,
     deadline: Instant,
 ) -> Option<LedgerError> {
-    if !shared.evidence.has_ended(&lease.partition, lease.generation) {
-        return None;
-    }
     let (answer, receiver) = oneshot::channel();
     Looks::enter(shared, Member { lease: lease.clone(), append: append.clone(), answer });
-    let rejection = tokio::time::timeout_at(deadline.into(), receiver).await.ok()?.ok()??;
-    // The first of its key is recorded by the server.
-    let is_known = shared.evidence.count(&rejection, &shared.runner);
-    is_known.then(|| rejection.with_record(RecordState::Counted).into())
+    match tokio::time::timeout_at(deadline.into(), receiver).await {
+        Ok(Ok(rejection)) => rejection.map(LedgerError::from),
+        // The runtime is gone in which it was to be looked up. Nothing of it was counted.
+        Ok(Err(_)) => None,
+        // Nor is it judged by a call of its own now: its count may be on its way, and it is counted once.
+        Err(_) => Some(LedgerError::NotWritten(Failure::new(FailureKind::Busy, "the refusal did not come in time"))),
+    }
 }
 
 impl Looks {
@@ -104,13 +110,48 @@ impl Turn {
 
 async fn drive(mut turn: Turn) {
     while let Some(members) = turn.take() {
-        let mut found = look(&turn.shared, &members).await;
-        for (nth, member) in members.into_iter().enumerate() {
-            // A caller that is gone needs no answer.
-            let _ = member.answer.send(found.get_mut(nth).and_then(Option::take));
+        let shared = &turn.shared;
+        // One alone is judged by its own call, which is one instead of two.
+        let found = if members.len() > 1 { look(shared, &members).await } else { vec![None] };
+        let (mut counting, mut repeats) = (Counting(Vec::with_capacity(members.len())), Vec::new());
+        for (Member { answer, .. }, rejection) in members.into_iter().zip(found) {
+            // The first of its key is recorded by the append's own call.
+            match rejection.and_then(|rejection| Some((shared.evidence.repeat(&rejection)?, rejection))) {
+                // A caller that is gone is told of no refusal.
+                Some(_) if answer.is_closed() => {}
+                Some((repeat, rejection)) => {
+                    repeats.push(repeat);
+                    counting.0.push((answer, rejection));
+                }
+                None => drop(answer.send(None)),
+            }
+        }
+        if !repeats.is_empty() {
+            let record = evidence::count(&shared.runner, repeats).await;
+            counting.answer(record.as_ref());
         }
         // Those who were answered come again before the next look.
         tokio::task::yield_now().await;
+    }
+}
+
+/// Refusals that wait for their count.
+struct Counting(Vec<(Answer, Rejection)>);
+
+/// Where a runtime ends while they are counted: they may be counted or not, and are refused all the same.
+impl Drop for Counting {
+    fn drop(&mut self) {
+        let cause = "the runtime ended in which it was counted".to_owned();
+        self.answer(Some(&RecordState::Missing { cause }));
+    }
+}
+
+impl Counting {
+    fn answer(&mut self, record: Option<&RecordState>) {
+        for (answer, rejection) in self.0.drain(..) {
+            // A caller that is gone needs no answer.
+            let _ = answer.send(record.map(|record| rejection.with_record(record.clone())));
+        }
     }
 }
 

@@ -20,7 +20,6 @@ pub struct Options {
     pub(crate) budget: Duration,
     pub(crate) tries: u32,
     pub(crate) coalesce: bool,
-    pub(crate) count_in_memory: bool,
     pub(crate) transaction_pooler: bool,
     pub(crate) accept_other_clock: bool,
     /// Set by `connect_replica` alone.
@@ -39,7 +38,6 @@ impl Options {
             budget: Duration::from_secs(10),
             tries: 8,
             coalesce: true,
-            count_in_memory: false,
             transaction_pooler: false,
             accept_other_clock: false,
             replica: false,
@@ -116,18 +114,6 @@ impl Options {
     #[must_use]
     pub fn coalesce(mut self, coalesce: bool) -> Self {
         self.coalesce = coalesce;
-        self
-    }
-
-    /// Whether repeats of a refused append are looked up without a lock, together, and counted in memory, which is
-    /// written twice a second: off if not said otherwise. Then each is counted by the server before it is answered.
-    ///
-    /// A holder beside many stale appends is faster with it. What it costs is a part of E3: where the answer to a write
-    /// of counts is lost, they are not counted again; and what is counted and not yet written is lost with the process,
-    /// if that does not await [`close`](crate::PostgresLedger::close). A campaign found counts missing with it. The record of the first refusal of a key is durable before the answer in any case (E2).
-    #[must_use]
-    pub fn count_in_memory(mut self, count_in_memory: bool) -> Self {
-        self.count_in_memory = count_in_memory;
         self
     }
 

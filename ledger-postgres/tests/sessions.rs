@@ -508,20 +508,20 @@ async fn what_is_called_by_hand_takes_no_less_than_what_the_library_sends() {
         // No budget is opened for a generation that there never was (E3), whatever is said of it.
         let rows = "select count(*) from fenced_ledger.evidence_budget";
         let budgets: i64 = place.value(rows).await;
-        let word = |generation: &str| {
-            format!(
-                "select fenced_ledger.record_rejection('p', {generation}, 'Append', 'Released', 'a', 1, null, gen_random_uuid(),
-                     null, null, null, null, 0, 0, null) is null
-                 and fenced_ledger.count_rejections(array['p'], array[{generation}]::bigint[], array['Released'], array['a'],
-                     array[1]::bigint[], array[''], array[gen_random_uuid()], array[null]::uuid[], array[null]::text[],
-                     array[null]::uuid[], array[null]::bigint[], array[0]::bigint[], array[0]::bigint[],
-                     array[1]::bigint[], null) = 0"
-            )
-        };
         for generation in ["0", "-1", "-9223372036854775808", "4"] {
-            let ignored: bool =
-                sqlx::query_scalar(place.sql(&word(generation))).fetch_one(&mut writer).await.expect("answered");
+            let record = format!(
+                "select fenced_ledger.record_rejection('p', {generation}, 'Append', 'Released', 'a', 1, null, gen_random_uuid(),
+                     null, null, null, null, 0, 0, null) is null"
+            );
+            let ignored: bool = sqlx::query_scalar(place.sql(&record)).fetch_one(&mut writer).await.expect("answered");
             assert!(ignored, "{wanted}: {generation}");
+            let counts = format!(
+                "select fenced_ledger.count_rejections(array['p'], array[{generation}]::bigint[], array['Released'], array['a'],
+                     array[1]::bigint[], array[''], array[gen_random_uuid()], array[null]::uuid[], array[null]::text[],
+                     array[null]::uuid[], array[null]::bigint[], array[0]::bigint[], array[0]::bigint[], array[1]::bigint[], null)"
+            );
+            let refused = writer.execute(sqlx::raw_sql(place.sql(&counts))).await.expect_err(generation);
+            assert!(refused.to_string().contains("not refusals of this ledger"), "{wanted}: {generation}: {refused}");
         }
         assert_eq!(place.value::<i64>(rows).await, budgets);
         // Nor can a count that somebody has made up take another's refusal from him.

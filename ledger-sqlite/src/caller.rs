@@ -13,7 +13,7 @@ use crate::classify::{self, Trouble};
 use crate::ledger::SqliteLedger;
 use crate::row;
 use crate::statement;
-use crate::store::{self, Found};
+use crate::store::{self, Found, Writes};
 use crate::task::ObserveExpiry;
 use crate::work::{View, Work, Write};
 
@@ -73,13 +73,13 @@ impl SqliteLedger {
         let decision = write.decide(&view)?;
         let rejection = match decision.answer {
             Ok(answer) => {
-                store::write(connection, partition, &mut found, decision.write)?;
+                Writes::new(connection).write(partition, &mut found, decision.write)?;
                 return Ok(Ok(answer));
             }
             Err(rejection) => rejection,
         };
         // The time of an expiry. No record: held by an open transaction, it could stall the holder (E2).
-        store::write(connection, partition, &mut found, decision.write)?;
+        Writes::new(connection).write(partition, &mut found, decision.write)?;
         let state = if rejection.is_evidence() { RecordState::Carried } else { RecordState::NotEvidence };
         Ok(Err(Box::new(rejection.with_record(state))))
     }

@@ -50,7 +50,13 @@ pub(crate) struct Known {
 struct Repeats {
     count: u64,
     last_at: Timestamp,
-    refused: Option<Refused>,
+    last: Box<Rejection>,
+}
+
+impl Repeats {
+    fn of(rejection: Box<Rejection>, count: u64) -> Self {
+        Self { count, last_at: rejection.judged.time, last: rejection }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -59,7 +65,8 @@ struct State {
     pending: HashMap<Place, Repeats>,
     /// Those that a transaction under way writes; with the count that the record then has.
     in_flight: HashMap<Place, (Repeats, u64)>,
-    owed: VecDeque<Rejection>,
+    /// Refusals whose record is still to be written, with how many of them there were.
+    owed: VecDeque<(Rejection, u64)>,
 }
 
 /// What a handle keeps in memory of the evidence.
@@ -75,8 +82,8 @@ pub(crate) struct Evidence {
 pub(crate) enum Effect {
     /// A budget as it is stored.
     Learn(Budget, Known),
-    /// One more refusal of a stored record.
-    Count(Place, Refused, Timestamp),
+    /// So many more refusals of a stored record, the last of which is this.
+    Count(Place, Box<Rejection>, u64),
 }
 
 impl Evidence {
@@ -88,10 +95,10 @@ impl Evidence {
     }
 
     /// Counts a refusal whose record is known to be stored. Says whether a write of counts is now to be planned.
-    pub(crate) fn count(&self, place: Place, refused: Refused, at: Timestamp) -> bool {
+    pub(crate) fn count(&self, place: Place, rejection: &Rejection) -> bool {
         let mut state = self.lock();
         let is_first = state.pending.is_empty();
-        add(&mut state.pending, place, Repeats { count: 1, last_at: at, refused: Some(refused) });
+        add(&mut state.pending, place, Repeats::of(Box::new(rejection.clone()), 1));
         is_first
     }
 
@@ -106,23 +113,20 @@ impl Evidence {
                     }
                     state.known.insert(budget, known);
                 }
-                Effect::Count(place, refused, at) => {
-                    add(&mut state.pending, place, Repeats { count: 1, last_at: at, refused: Some(refused) });
+                Effect::Count(place, rejection, count) => {
+                    add(&mut state.pending, place, Repeats::of(rejection, count));
                 }
             }
         }
     }
 
-    /// Keeps a refusal whose record could not be written, to write it later.
-    pub(crate) fn owe(&self, rejection: Rejection) {
-        let mut state = self.lock();
-        if state.owed.len() < MAX_OWED {
-            state.owed.push_back(rejection);
-        }
+    /// Keeps refusals whose record could not be written, to write it later.
+    pub(crate) fn owe(&self, rejection: Rejection, count: u64) {
+        owe(&mut self.lock(), rejection, count);
     }
 
     /// Takes what is owed.
-    pub(crate) fn take_owed(&self) -> VecDeque<Rejection> {
+    pub(crate) fn take_owed(&self) -> VecDeque<(Rejection, u64)> {
         std::mem::take(&mut self.lock().owed)
     }
 
@@ -148,7 +152,14 @@ impl Evidence {
                     state.pending.remove(&place);
                 }
             }
-            state.in_flight.insert(place, (repeats, then));
+            match then {
+                Some(then) => drop(state.in_flight.insert(place, (repeats, then))),
+                // The file was restored from a copy that has not come so far: its record is to be written anew.
+                None => {
+                    state.known.remove(&budget(&repeats.last));
+                    owe(&mut state, *repeats.last, repeats.count);
+                }
+            }
         }
         Ok(())
     }
@@ -179,7 +190,7 @@ impl Evidence {
             record.count += repeats.count;
             record.last_at = record.last_at.max(repeats.last_at);
             if record.refused.is_some() {
-                record.refused.clone_from(&repeats.refused);
+                record.refused = Refused::of(&repeats.last);
             }
         }
     }
@@ -190,45 +201,46 @@ impl Evidence {
     }
 }
 
-/// Writes the record of a refusal, under the lock: the first of its key, or one more. `scope` is the partition's key.
+/// Writes the record of so many refusals, under the lock: the first of its key, or more of it. `scope` is the
+/// partition's key.
 pub(crate) fn store(
     connection: &Connection,
     scope: i64,
-    rejection: &Rejection,
-    refused: Refused,
+    (rejection, count): (&Rejection, u64),
+    refused: &Refused,
     effects: &mut Vec<Effect>,
 ) -> Result<RecordState, Trouble> {
     let budget = budget(rejection);
     let mut known = look(connection, scope, &budget)?;
-    let key = key(rejection, &refused);
-    let at = rejection.judged.time;
+    let key = key(rejection, refused);
     if let Some(place) = place(&known, &budget, &key) {
         effects.push(Effect::Learn(budget, known));
-        effects.push(Effect::Count(place, refused, at));
+        effects.push(Effect::Count(place, Box::new(rejection.clone()), count));
         return Ok(RecordState::Counted);
     }
     let number = known.last.saturating_add(1);
     let overflows = number > MAX_RECORD_KEYS;
     let name = (!overflows || budget.is_some()).then(|| rejection.partition.as_str());
-    let stored = (!overflows).then_some(&refused);
+    let stored = (!overflows).then_some(refused);
     let columns = RefusedColumns::of(stored);
+    let kept = KeyColumns::of(stored);
     connection.prepare_cached(statement::INSERT_RECORD)?.execute(params![
         scope,
         generation_column(&budget),
         number,
         name,
-        stored.map(|refused| refused.operation.as_str()),
-        stored.map(|refused| refused.reason.as_str()),
-        stored.map(|refused| refused.holder.as_str()),
-        stored.map(|refused| refused.generation.map_or(0, Generation::get)),
-        stored.and_then(|refused| refused.remark.as_ref()).map(Remark::as_str),
+        kept.operation,
+        kept.reason,
+        kept.holder,
+        kept.presented,
+        kept.remark,
         columns.acquisition,
         columns.append,
         columns.current_holder,
         columns.current_acquisition,
         columns.current_expires_at,
         columns.revision,
-        at.as_micros(),
+        rejection.judged.time.as_micros(),
     ])?;
     known.last = number;
     if overflows {
@@ -236,15 +248,21 @@ pub(crate) fn store(
     } else {
         known.slots.insert(key, number);
     }
+    let place = Place { scope, generation: generation_column(&budget), slot: number };
     effects.push(Effect::Learn(budget, known));
+    if count > 1 {
+        effects.push(Effect::Count(place, Box::new(rejection.clone()), count - 1));
+    }
     Ok(if overflows { RecordState::Counted } else { RecordState::Stored })
 }
 
-/// Adds repeats to a stored record. Its count then; of a record that is gone, none is ever reached.
-fn write_repeats(connection: &Connection, place: Place, repeats: &Repeats) -> Result<u64, Trouble> {
+/// Adds repeats to a stored record. Its count then; `None` where that record is not there.
+fn write_repeats(connection: &Connection, place: Place, repeats: &Repeats) -> Result<Option<u64>, Trouble> {
     // The overflow record only counts (E3).
-    let refused = repeats.refused.as_ref().filter(|_| place.slot != RecordSlot::OVERFLOW);
-    let columns = RefusedColumns::of(refused);
+    let refused = Refused::of(&repeats.last).filter(|_| place.slot != RecordSlot::OVERFLOW);
+    let columns = RefusedColumns::of(refused.as_ref());
+    let key = KeyColumns::of(refused.as_ref());
+    let name = refused.as_ref().filter(|_| place.scope == 0).map(|_| repeats.last.partition.as_str());
     let mut statement = connection.prepare_cached(statement::COUNT_RECORD)?;
     let written = params![
         place.scope,
@@ -258,9 +276,15 @@ fn write_repeats(connection: &Connection, place: Place, repeats: &Repeats) -> Re
         columns.current_acquisition,
         columns.current_expires_at,
         columns.revision,
+        key.operation,
+        key.reason,
+        key.holder,
+        key.presented,
+        key.remark,
+        name,
     ];
     let then: Option<i64> = statement.query_row(written, |row| row.get(0)).optional()?;
-    Ok(then.map_or(u64::MAX, i64::cast_unsigned))
+    Ok(then.map(i64::cast_unsigned))
 }
 
 /// Reads what is stored of a budget.
@@ -309,7 +333,7 @@ fn add(into: &mut HashMap<Place, Repeats>, place: Place, more: Repeats) {
         Some(repeats) => {
             repeats.count += more.count;
             repeats.last_at = repeats.last_at.max(more.last_at);
-            repeats.refused = more.refused;
+            repeats.last = more.last;
         }
     }
 }
@@ -323,6 +347,35 @@ fn put_back(into: &mut HashMap<Place, Repeats>, place: Place, earlier: Repeats) 
         Some(repeats) => {
             repeats.count += earlier.count;
             repeats.last_at = repeats.last_at.max(earlier.last_at);
+        }
+    }
+}
+
+fn owe(state: &mut State, rejection: Rejection, count: u64) {
+    if state.owed.len() < MAX_OWED {
+        state.owed.push_back((rejection, count));
+    }
+}
+
+/// The key of a record, as columns; of the overflow record, none.
+#[derive(Default)]
+struct KeyColumns<'a> {
+    operation: Option<&'a str>,
+    reason: Option<&'a str>,
+    holder: Option<&'a str>,
+    presented: Option<i64>,
+    remark: Option<&'a str>,
+}
+
+impl<'a> KeyColumns<'a> {
+    fn of(refused: Option<&'a Refused>) -> Self {
+        let Some(refused) = refused else { return Self::default() };
+        Self {
+            operation: Some(refused.operation.as_str()),
+            reason: Some(refused.reason.as_str()),
+            holder: Some(refused.holder.as_str()),
+            presented: Some(refused.generation.map_or(0, Generation::get)),
+            remark: refused.remark.as_ref().map(Remark::as_str),
         }
     }
 }

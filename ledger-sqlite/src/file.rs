@@ -28,7 +28,8 @@ pub(crate) struct Watch {
 impl Watch {
     /// Watches a file that was just opened.
     pub(crate) fn new(database: PathBuf) -> Self {
-        let mut log = database.clone().into_os_string();
+        // SQLite resolves links, and keeps its log beside the file itself.
+        let mut log = std::fs::canonicalize(&database).unwrap_or_else(|_| database.clone()).into_os_string();
         log.push("-wal");
         let opened = identity(&database);
         Self { database, log: log.into(), opened, log_opened: Mutex::default(), replaced: AtomicBool::new(false) }
@@ -118,11 +119,24 @@ pub(crate) fn network_file_system(magic: u32) -> Option<&'static str> {
     })
 }
 
+/// More links than this one after another are a loop, which is for the opening to tell.
+const MAX_LINKS: usize = 40;
+
 /// What is to be asked about the file system: the file or, where it is yet to be made, its directory.
 pub(crate) fn probed(path: &Path) -> PathBuf {
-    if path.exists() {
-        return path.to_path_buf();
+    let mut path = path.to_path_buf();
+    for _ in 0..MAX_LINKS {
+        if path.exists() {
+            return path;
+        }
+        // A link to a file that is yet to be made.
+        let Ok(target) = path.read_link() else { break };
+        path = directory(&path).join(target);
     }
+    directory(&path)
+}
+
+fn directory(path: &Path) -> PathBuf {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
         _ => PathBuf::from("."),

@@ -10,7 +10,7 @@ use crate::classify::Trouble;
 use crate::evidence::{self, Effect};
 use crate::shared::Shared;
 use crate::standings::Standings;
-use crate::store::{self, Found};
+use crate::store::{self, Found, Writes};
 use crate::work::{View, Work};
 
 /// A transaction under way: it holds the write lock.
@@ -18,24 +18,32 @@ pub(crate) struct Group<'a> {
     pub(crate) connection: &'a Connection,
     pub(crate) shared: &'a Shared,
     standings: &'a mut Standings,
+    writes: Writes<'a>,
     effects: Vec<Effect>,
     ended: Vec<(PartitionId, Generation)>,
-    owed: VecDeque<Rejection>,
+    owed: VecDeque<(Rejection, u64)>,
 }
 
 impl<'a> Group<'a> {
     pub(crate) fn new(connection: &'a Connection, shared: &'a Shared, standings: &'a mut Standings) -> Self {
-        Self { connection, shared, standings, effects: Vec::new(), ended: Vec::new(), owed: VecDeque::new() }
+        let writes = Writes::new(connection);
+        Self { connection, shared, standings, writes, effects: Vec::new(), ended: Vec::new(), owed: VecDeque::new() }
     }
 
     /// Judges a call and writes what was decided. Of a refusal, the record is still to be kept.
     pub(crate) fn judge<W: Work>(&mut self, work: &W) -> Result<Result<W::Answer, Box<Rejection>>, Trouble> {
         let (connection, shared) = (self.connection, self.shared);
-        let found = self.found(work.partition())?;
+        let found = self.standings.of(connection, work.partition())?;
+        let view = View { connection, ledger: shared.ledger, clock: &*shared.clock, found: found.as_ref() };
+        if let Some(decision) = work.decide_as_new(&view)
+            && self.writes.write_new(work.partition(), found, decision.write)?
+        {
+            return Ok(decision.answer);
+        }
         let view = View { connection, ledger: shared.ledger, clock: &*shared.clock, found: found.as_ref() };
         let decision = work.decide(&view)?;
         if !decision.write.is_empty() {
-            store::write(connection, work.partition(), found, decision.write)?;
+            self.writes.write(work.partition(), found, decision.write)?;
         }
         if let (Err(_), Some(generation), Some(found)) = (&decision.answer, work.presented(), found)
             && found.standing.has_visibly_ended(generation)
@@ -47,9 +55,13 @@ impl<'a> Group<'a> {
 
     /// Keeps the record of a refusal, where it is evidence.
     pub(crate) fn record(&mut self, rejection: &Rejection) -> Result<RecordState, Trouble> {
+        self.record_all(rejection, 1)
+    }
+
+    fn record_all(&mut self, rejection: &Rejection, count: u64) -> Result<RecordState, Trouble> {
         let Some(refused) = Refused::of(rejection) else { return Ok(RecordState::NotEvidence) };
         if let Some(place) = self.shared.evidence.place(rejection, &refused) {
-            self.effects.push(Effect::Count(place, refused, rejection.judged.time));
+            self.effects.push(Effect::Count(place, Box::new(rejection.clone()), count));
             return Ok(RecordState::Counted);
         }
         let scope = if rejection.current.is_some() {
@@ -61,15 +73,15 @@ impl<'a> Group<'a> {
         } else {
             0
         };
-        evidence::store(self.connection, scope, rejection, refused, &mut self.effects)
+        evidence::store(self.connection, scope, (rejection, count), &refused, &mut self.effects)
     }
 
     /// Keeps the records that could not be kept when they were to.
     pub(crate) fn record_owed(&mut self) -> Result<(), Trouble> {
         self.owed = self.shared.evidence.take_owed();
         for nth in 0..self.owed.len() {
-            let rejection = self.owed[nth].clone();
-            match self.record(&rejection) {
+            let (rejection, count) = self.owed[nth].clone();
+            match self.record_all(&rejection, count) {
                 // Its partition is gone or damaged: another time is no better one.
                 Ok(_) | Err(Trouble::Answer(_)) => {}
                 Err(error) => return Err(error),
@@ -85,8 +97,7 @@ impl<'a> Group<'a> {
         generation: Generation,
         at: Timestamp,
     ) -> Result<(), Trouble> {
-        let connection = self.connection;
-        let found = self.found(partition)?;
+        let found = self.standings.of(self.connection, partition)?;
         let Some(standing) = found.as_ref().map(|found| &found.standing) else { return Ok(()) };
         let lease = &standing.lease;
         if lease.generation == generation && standing.recorded_at() < lease.expires_at && at >= lease.expires_at {
@@ -94,7 +105,7 @@ impl<'a> Group<'a> {
             observed.recorded_at = at;
             let mut write = Write::default();
             write.lease = Some(observed);
-            store::write(connection, partition, found, write)?;
+            self.writes.write(partition, found, write)?;
         }
         Ok(())
     }
@@ -109,8 +120,8 @@ impl<'a> Group<'a> {
 
     /// What the group found out holds no longer.
     pub(crate) fn rolled_back(self) {
-        for rejection in self.owed {
-            self.shared.evidence.owe(rejection);
+        for (rejection, count) in self.owed {
+            self.shared.evidence.owe(rejection, count);
         }
     }
 

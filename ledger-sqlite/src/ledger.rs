@@ -132,7 +132,7 @@ impl SqliteLedger {
         let evidence = &self.shared().evidence;
         let Some(refused) = Refused::of(rejection) else { return false };
         let Some(place) = evidence.place(rejection, &refused) else { return false };
-        if evidence.count(place, refused, rejection.judged.time) {
+        if evidence.count(place, rejection) {
             let _ = self.inner.writer.send(Job::Wake);
         }
         true

@@ -37,11 +37,11 @@
 //!
 //! | rule | by |
 //! |---|---|
-//! | T1, T4 | the host's clock (or [`SqliteOptions::clock`]), read for each member of a group under the write lock, after everything else was read |
+//! | T1, T4 | the host's clock (or [`SqliteOptions::clock`]), read for each member of a group under the write lock, after all that the judgement rests on was read |
 //! | T2 | lease row and newest log row both carry the recorded time, for every process to see; the first refusal as expired stores it before it is answered |
 //! | G, C, R, J | `ledger_core::decide`, under the write lock; `$claimed` and `$released` are rows of the log, in the transaction that changes the lease row |
 //! | G4 | the newest row of the log is read with the lease row, for every judgement |
-//! | A1 to A4 | everything is read under the lock; an append's rows are written in its transaction; ids are looked up over the partition's whole life. A constraint that is met is [`Corrupt`](ledger_core::LedgerError::Corrupt) |
+//! | A1 to A4 | everything is read under the lock; an append's rows are written in its transaction; ids are looked up over the partition's whole life, or shown by the row of an append of one event, which is not written where its id is taken. A constraint that is met is [`Corrupt`](ledger_core::LedgerError::Corrupt) |
 //! | A6 | `TEXT` columns, byte for byte |
 //! | E1 to E3 | table `fenced_rejection`: the first record of a key is in the group's transaction, repeats are counted in memory and written twice a second |
 //! | E4 | a tenure that this handle was told has ended is refused by a reader; so is any ended one while another connection holds the lock for longer than 5 ms. Only the first record of a key then waits, at most 250 ms |
@@ -77,6 +77,7 @@
 //!   opened: SQLite can not tell. Keep a [`Mark`](ledger_core::Mark) elsewhere for `verify` to compare with.
 //! - A process that has a ledger open must not open and close its file by other means than SQLite, nor through a second
 //!   copy of SQLite that is linked into it: that ends its locks (POSIX).
+//! - A process that forks must not use in the child a handle that was opened before: it is not detected.
 //! - All processes must go by one clock. One that is ahead ends leases early; none can lengthen one or revive it.
 //! - A long read by another program keeps the `-wal` from being reset, so it grows.
 //! - Whoever may write the file may write anything (S5): SQLite has no roles. `verify` finds what was edited.

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use ledger_core::Durability;
 use rusqlite::ffi::{self, ErrorCode};
@@ -22,6 +23,9 @@ use crate::writer::Writer;
 /// The first SQLite that does not lose data when two connections write and checkpoint at once.
 const OLDEST_LIBRARY: (i32, &str) = (3_051_003, "3.51.3");
 
+/// SQLite counts milliseconds in 32 bits.
+const LONGEST_WAIT: Duration = Duration::from_millis(i32::MAX as u64);
+
 /// Opens the ledger in a file.
 pub(crate) fn open(options: &SqliteOptions, path: &Path) -> Result<SqliteLedger, OpenError> {
     check_library(rusqlite::version_number(), rusqlite::version())?;
@@ -30,6 +34,9 @@ pub(crate) fn open(options: &SqliteOptions, path: &Path) -> Result<SqliteLedger,
     }
     if !matches!(options.durability, Durability::MachineCrash | Durability::ProcessCrash) {
         return Err(OpenError::Durability { wanted: options.durability });
+    }
+    if options.busy_timeout > LONGEST_WAIT {
+        return Err(OpenError::BusyTimeout { wanted: options.busy_timeout, most: LONGEST_WAIT });
     }
     check_file_system(options, path)?;
 

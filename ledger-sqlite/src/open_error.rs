@@ -30,6 +30,14 @@ pub enum OpenError {
         /// What was asked for.
         wanted: ledger_core::Durability,
     },
+    /// The time to wait for the lock is longer than SQLite can count.
+    #[error("a busy time-out of {wanted:?} is longer than SQLite can count: at most {most:?}")]
+    BusyTimeout {
+        /// What was asked for.
+        wanted: std::time::Duration,
+        /// The most that can be had.
+        most: std::time::Duration,
+    },
     /// The file lies on a network file system, where SQLite's write-ahead log loses data.
     /// [`allow_network_file_system`](crate::SqliteOptions::allow_network_file_system) opens it all the same.
     #[error("`{path}` lies on {kind}: SQLite's write-ahead log loses data on network file systems")]

@@ -68,7 +68,7 @@ impl SqliteOptions {
     }
 
     /// How long a call waits for the write lock, and the opening for the file: 10 s, if not set. Then it is answered
-    /// as not written, [`FailureKind::Busy`](ledger_core::FailureKind::Busy).
+    /// as not written, [`FailureKind::Busy`](ledger_core::FailureKind::Busy). At most 2^31 - 1 ms, some 24 days.
     #[must_use]
     pub fn busy_timeout(mut self, timeout: Duration) -> Self {
         self.busy_timeout = timeout;

@@ -94,7 +94,7 @@ impl<W: Work> Task for Judged<W> {
         if let Some(refused) = Refused::of(&rejection)
             && let Some(place) = shared.evidence.place(&rejection, &refused)
         {
-            shared.evidence.count(place, refused, rejection.judged.time);
+            shared.evidence.count(place, &rejection);
             self.kept = Some(Err(Box::new(rejection.with_record(RecordState::Counted))));
             return true;
         }
@@ -148,7 +148,7 @@ impl<W: Work> Task for Judged<W> {
         match self.seen.take() {
             Some((rejection, _)) => {
                 let cause = format!("the database stayed locked by another (tries=`{tries}`)");
-                shared.evidence.owe((*rejection).clone());
+                shared.evidence.owe((*rejection).clone(), 1);
                 let rejection = rejection.with_record(RecordState::Missing { cause });
                 self.send(Err(rejection.into()));
             }

@@ -45,6 +45,12 @@ pub(crate) trait Work: std::fmt::Debug + Send + Sync + 'static {
 
     /// Decides. Reads first what the decision rests on, and the clock last.
     fn decide(&self, view: &View<'_>) -> Result<Decision<Self::Answer>, Trouble>;
+
+    /// Decides as if the call's id were a new one, where that is granted and the one row that it then writes shows
+    /// whether the id is new (A4). To look for it first costs an append a sixth of its CPU.
+    fn decide_as_new(&self, _: &View<'_>) -> Option<Decision<Self::Answer>> {
+        None
+    }
 }
 
 impl Work for Claim {
@@ -185,5 +191,14 @@ impl Work for Write {
             None => None,
         };
         Ok(decide::append(view.subject(partition), earlier.as_ref(), &self.lease, &self.append))
+    }
+
+    fn decide_as_new(&self, view: &View<'_>) -> Option<Decision<Appended>> {
+        // The id stands on the last row of several: those before it would be there when it is refused.
+        if self.append.events().len() > 1 {
+            return None;
+        }
+        let decision = decide::append(view.subject(&self.lease.partition), None, &self.lease, &self.append);
+        decision.answer.is_ok().then_some(decision)
     }
 }

@@ -71,6 +71,8 @@ pub(crate) struct Writer {
     standings: Standings,
     flushed: Instant,
     is_flush_due: bool,
+    /// Whether the last group wrote counts of evidence too.
+    had_counts: bool,
     closing: Vec<oneshot::Sender<()>>,
     is_last: bool,
 }
@@ -98,6 +100,7 @@ impl Writer {
             standings: Standings::default(),
             flushed: Instant::now(),
             is_flush_due: false,
+            had_counts: false,
             closing: Vec::new(),
             is_last: false,
         }
@@ -205,13 +208,13 @@ impl Writer {
         self.standings.tidy();
     }
 
-    /// What was rolled back is run member by member. A lone one has failed; but a refusal stands, without its record
-    /// (E2).
+    /// What was rolled back is run member by member. A lone one has failed; but where counts were written beside it, it
+    /// is run without them first, and a refusal stands without its record (E2).
     fn run_again(&mut self, mut members: Members, error: &LedgerError) {
         if let [_] = members[..]
             && let Some(mut task) = members.pop()
         {
-            if task.forgo_record(error) {
+            if std::mem::take(&mut self.had_counts) || task.forgo_record(error) {
                 self.waiting.push_front(task);
                 self.serve(1);
             } else {
@@ -245,6 +248,7 @@ impl Writer {
     fn run_group(&mut self, members: &mut Members) -> Outcome {
         let start = Instant::now();
         let is_flush_due = self.is_flush_due || start.duration_since(self.flushed) >= FLUSH;
+        self.had_counts = is_flush_due && self.shared.evidence.has_pending();
         let Self { connection, shared, standings, .. } = self;
         let mut group = Group::new(connection, shared, standings);
         let mut served = 0;

@@ -6,8 +6,10 @@ mod common;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use common::{Place, append, claim, event, hour, partition};
-use ledger_core::{Append, Fault, FencedLedger, FencedLedgerExt, LedgerError, PageSize, Position, Verification};
+use common::{Place, append, claim, event, holder, hour, partition};
+use ledger_core::{
+    Advance, Append, Fault, FencedLedger, FencedLedgerExt, LedgerError, Note, PageSize, Position, Reason, Verification,
+};
 use ledger_sqlite::{OpenError, SqliteLedger};
 use rusqlite::Connection;
 
@@ -242,4 +244,36 @@ async fn a_constraint_that_is_met_is_corrupt_and_the_handle_goes_on() {
     shell.execute_batch("DROP TABLE fenced_log").expect("edited");
     let lost = ledger.append(&lease, &append("1")).await;
     assert!(matches!(lost, Err(LedgerError::Corrupt { .. })), "{lost:?}");
+}
+
+/// I4: what has diverged is ended by an advance, also where the newest entry is beyond reading.
+#[tokio::test]
+async fn an_advance_goes_on_from_the_last_entry_that_can_be_read() {
+    for edit in ["acquisition = zeroblob(3)", "holder = ''", "first = position + 1", "chain = x'00'"] {
+        let place = Place::new();
+        let ledger = SqliteLedger::open(&place.file).expect("opened");
+        let lease = claim(&ledger, "jobs", "a", hour()).await.expect("claimed");
+        let whole = ledger.append(&lease, &append("1")).await.expect("appended").entry;
+        for number in 0..2 {
+            ledger.append(&lease, &many(&number.to_string(), 2)).await.expect("appended");
+        }
+        let sql = format!("UPDATE fenced_log SET {edit} WHERE position > 2 AND first IS NOT NULL");
+        assert_eq!(place.shell().execute(&sql, []).expect("edited"), 2);
+        let refused = ledger.append(&lease, &append("2")).await;
+        assert!(
+            matches!(&refused, Err(LedgerError::Rejected(rejection)) if rejection.reason == Reason::Diverged),
+            "{edit}: {refused:?}"
+        );
+        let why = Note::new("two entries were edited").expect("a note");
+        let advance = Advance::new(partition("jobs"), holder("operator"), None, why);
+        let advanced = ledger.advance(&advance).await.unwrap_or_else(|error| panic!("{edit}: {error}"));
+        assert_eq!(advanced.position.get(), 7, "{edit}: after all that is there");
+        let next = claim(&ledger, "jobs", "b", hour()).await.expect("claimed");
+        ledger.append(&next, &append("3")).await.expect("appended");
+        let Verification::Broken { position, .. } = ledger.verify(&partition("jobs"), None).await.expect("verified")
+        else {
+            panic!("{edit}: clean")
+        };
+        assert!(position > whole.last && position.get() <= 4, "{edit}: {position}");
+    }
 }

@@ -11,6 +11,14 @@ use ledger_core::{
 };
 use ledger_sqlite::SqliteLedger;
 use rusqlite::Connection;
+use rusqlite::backup::{Backup, StepResult};
+
+fn copy_pages(from: &Connection, to: &mut Connection) {
+    let backup = Backup::new(from, to).expect("a backup");
+    while backup.step(-1).expect("copied") != StepResult::Done {
+        std::thread::yield_now();
+    }
+}
 
 async fn fenced_off(ledger: &SqliteLedger) -> Lease {
     let old = claim(ledger, "jobs", "a", hour()).await.expect("claimed");
@@ -57,6 +65,50 @@ async fn a_loop_of_refusals_commits_at_most_twice_a_second() {
     assert_eq!(records(&ledger, "jobs").await[0].count, refusals + 1, "what is counted shows at once");
     let all = i64::try_from(refusals).expect("few") + 1;
     soon("the counts are in the file", async || stored(&shell) == [all]).await;
+}
+
+#[tokio::test]
+async fn repeats_of_a_record_that_a_restored_copy_has_not_are_recorded_anew() {
+    let place = Place::new();
+    let ledger = SqliteLedger::open(&place.file).expect("opened");
+    let old = fenced_off(&ledger).await;
+    let mut another = old.clone();
+    another.holder = holder("another");
+    let mut copy = Connection::open_in_memory().expect("a database");
+    copy_pages(&place.shell(), &mut copy);
+    assert_eq!(record_of(&ledger, &old).await, RecordState::Stored);
+    copy_pages(&copy, &mut place.shell());
+    // The place of the lost record is taken by another handle's.
+    let second = SqliteLedger::open(&place.file).expect("opened");
+    assert_eq!(record_of(&second, &another).await, RecordState::Stored);
+    for _ in 0..3 {
+        assert_eq!(record_of(&ledger, &old).await, RecordState::Counted);
+    }
+    soon("the repeats have a record of their own", async || stored(&place.shell()) == [1, 3]).await;
+    let names: Vec<_> = records(&second, "jobs").await.into_iter().filter_map(|record| record.refused).collect();
+    assert_eq!(names.iter().map(|refused| refused.holder.as_str()).collect::<Vec<_>>(), ["another", "a"]);
+}
+
+#[tokio::test]
+async fn counts_that_can_not_be_written_fail_nobodys_append() {
+    let place = Place::new();
+    let ledger = SqliteLedger::open(&place.file).expect("opened");
+    let old = fenced_off(&ledger).await;
+    let lease = claim(&ledger, "healthy", "a", hour()).await.expect("claimed");
+    assert_eq!(record_of(&ledger, &old).await, RecordState::Stored);
+    let shell = place.shell();
+    shell
+        .execute_batch(
+            "CREATE TRIGGER no_counts BEFORE UPDATE ON fenced_rejection BEGIN SELECT RAISE(ABORT, 'no'); END",
+        )
+        .expect("made");
+    let start = Instant::now();
+    while start.elapsed() < 3 * Duration::from_millis(500) {
+        assert_eq!(record_of(&ledger, &old).await, RecordState::Counted);
+        ledger.append(&lease, &append("good")).await.expect("appended");
+    }
+    shell.execute_batch("DROP TRIGGER no_counts").expect("dropped");
+    soon("the counts are in the file", async || stored(&shell)[0] > 1).await;
 }
 
 #[tokio::test]

@@ -41,6 +41,20 @@ async fn weaker_durability_is_had_by_name_alone_and_is_told() {
 }
 
 #[test]
+fn a_time_out_that_sqlite_can_not_count_is_refused() {
+    let place = Place::new();
+    for wanted in [Duration::MAX, Duration::from_millis(1 << 31)] {
+        match SqliteLedger::options().busy_timeout(wanted).open(&place.file) {
+            Err(OpenError::BusyTimeout { wanted: told, .. }) => assert_eq!(told, wanted),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(!place.file.exists(), "nothing was made");
+    let most = Duration::from_millis((1 << 31) - 1);
+    SqliteLedger::options().busy_timeout(most).open(&place.file).expect("opened");
+}
+
+#[test]
 fn what_names_no_file_is_refused() {
     for path in ["", ":memory:"] {
         assert!(matches!(refused(Path::new(path)), OpenError::NotAFile { .. }), "{path:?}");

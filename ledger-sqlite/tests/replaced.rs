@@ -59,6 +59,18 @@ async fn a_log_that_was_removed() {
     replaced_by(&place, |file| std::fs::remove_file(beside(file, "-wal")).expect("removed")).await;
 }
 
+#[tokio::test]
+async fn a_log_that_was_removed_beside_the_file_that_a_link_leads_to() {
+    for is_there in [false, true] {
+        let (place, there) = (Place::new(), Place::new());
+        if is_there {
+            SqliteLedger::open(&there.file).expect("opened").close().await;
+        }
+        std::os::unix::fs::symlink(&there.file, &place.file).expect("linked");
+        replaced_by(&place, |_| std::fs::remove_file(beside(&there.file, "-wal")).expect("removed")).await;
+    }
+}
+
 /// Once noticed, always: what was written in between is lost, so the file that comes back is another history.
 #[tokio::test]
 async fn a_handle_stays_refused_when_the_file_comes_back_and_a_new_one_works() {

@@ -274,8 +274,7 @@ async fn leases(server: &Server, time: Duration) -> Result<Facts> {
 /// Another handle on a schema that is installed.
 async fn again(server: &Server, name: &str, connections: usize) -> Result<PostgresLedger> {
     let schema = ledger_postgres::Schema::new(name)?;
-    let options =
-        ledger_postgres::Options::new().schema(schema).connections(connections).reserve(0).count_in_memory(true);
+    let options = ledger_postgres::Options::new().schema(schema).connections(connections).reserve(0);
     Ok(options.connect(&server.url()).await?)
 }
 

@@ -118,10 +118,9 @@ impl Fresh {
         let options: Options = self.place.options().lock_wait(Duration::from_secs(15)).budget(Duration::from_secs(30));
         Ok(Arc::new(match self.door {
             Door::Own => options.connect(url).await?,
-            // The suite runs both ways: with repeats counted in memory too.
-            Door::Singly => options.coalesce(false).count_in_memory(true).connect(url).await?,
-            Door::Pool => options.count_in_memory(true).open(PgPool::connect(url).await?).await?,
-            Door::Simple => options.transaction_pooler(true).count_in_memory(true).connect(url).await?,
+            Door::Singly => options.coalesce(false).connect(url).await?,
+            Door::Pool => options.open(PgPool::connect(url).await?).await?,
+            Door::Simple => options.transaction_pooler(true).connect(url).await?,
         }))
     }
 }
@@ -137,7 +136,7 @@ impl Storage for Fresh {
     }
 
     async fn restart(&self) -> Hooked<()> {
-        // On a shared server nothing is left in memory once the handles are gone; on one of its own, the server crashes.
+        // No handle keeps in memory what the ledger needs. A server of its own crashes.
         if let Some(server) = &self.server {
             server.crash()?;
             server.start()?;
