@@ -21,7 +21,9 @@ impl PostgresLedger {
     ///
     /// A refusal is an answer, and leaves the transaction usable. Nothing is written of it: it says
     /// [`Carried`](RecordState::Carried); give it to [`record_rejection`](Self::record_rejection) once the transaction
-    /// has ended.
+    /// has ended. A refusal as [`Expired`](ledger_core::Reason::Expired) above all: the time that it rests on (T2) is
+    /// stored with the transaction, and is gone where that is rolled back, until `record_rejection` has stored it. A
+    /// server's clock that steps back meanwhile gives the lease its time again.
     ///
     /// Waits for the partition as long as the session's own `lock_timeout` lets it. In a transaction above read
     /// committed whose snapshot is too old for the judgement it fails with 40001, as
@@ -46,6 +48,10 @@ impl PostgresLedger {
 
     /// Stores the record of a refusal that a caller's transaction carried out of itself (E2), and says what became of
     /// it. A refusal that is no evidence stores nothing.
+    ///
+    /// Of a lease that had expired it stores the time too (T2), by the server's clock at this call, for which it waits for
+    /// the partition; if that clock has stepped back below the expiry, the lease is good again, and nothing is stored but
+    /// the record.
     ///
     /// Not idempotent: each call counts once.
     ///

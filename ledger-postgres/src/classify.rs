@@ -7,7 +7,8 @@
 //! | but `40003` and class `08` | nothing: they speak of an uncertain commit |
 //! | a FATAL or PANIC error, so all of `57P01` to `57P05` | nothing: it may have come after the commit |
 //! | a lost connection, a broken protocol, a time-out after sending | nothing |
-//! | class `23` (a constraint), `XX001`, `XX002` | the store contradicts itself: corrupt, and not written |
+//! | class `23` of a constraint of the schema's own, `XX001`, `XX002` | the store contradicts itself: corrupt, and not written |
+//! | class `23` of anything else, such as a column that a newer version does not leave empty | not written, tried again |
 //!
 //! A cancel by an operator during the wait for a synchronous standby is answered as a success with a warning: see the
 //! crate's documentation.
@@ -59,7 +60,7 @@ pub(crate) fn write(error: sqlx::Error) -> Classified {
     let Some(found) = database(&error) else { return lost(error) };
     let fatal = matches!(found.severity(), PgSeverity::Fatal | PgSeverity::Panic);
     let (kind, detail) = (kind(found.code()), detail(found.code(), found.constraint()));
-    let Verdict { proof, again, keep } = verdict(found.code(), fatal);
+    let Verdict { proof, again, keep } = verdict(found.code(), found.constraint(), fatal);
     let error = match proof {
         Proof::Corrupt => {
             let source: ledger_core::Source = Arc::new(error);
@@ -102,6 +103,24 @@ enum Proof {
     NotWritten,
 }
 
+/// The constraints and unique indexes of the schema, by name. The functions keep to them, so a row that one refuses
+/// contradicts what is stored.
+const CONSTRAINTS: &[&str] = &[
+    "evidence_budget_key",
+    "ledger_is_one",
+    "ledger_key",
+    "log_entry",
+    "log_key",
+    "migration_key",
+    "partition_key",
+    "partition_name",
+    "partition_sizes",
+    "partition_vacancy",
+    "rejection_bound",
+    "rejection_key",
+    "rejection_slot",
+];
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Verdict {
     proof: Proof,
@@ -109,8 +128,10 @@ struct Verdict {
     keep: bool,
 }
 
-fn verdict(code: &str, fatal: bool) -> Verdict {
-    if class(code) == "23" || matches!(code, "XX001" | "XX002") {
+fn verdict(code: &str, constraint: Option<&str>, fatal: bool) -> Verdict {
+    let constrained = class(code) == "23";
+    let own = constraint.is_some_and(|name| CONSTRAINTS.contains(&name));
+    if (constrained && own) || matches!(code, "XX001" | "XX002") {
         return Verdict { proof: Proof::Corrupt, again: false, keep: !fatal };
     }
     if fatal || code == "40003" || class(code) == "08" {
@@ -120,7 +141,9 @@ fn verdict(code: &str, fatal: bool) -> Verdict {
     // pool, and 26000 and 42P05 a statement that is another session's: with another connection it goes on. 25006
     // is a server that is no primary any more: what is opened anew leads to the one that is.
     let foreign = matches!(code, "2D000" | "25P02" | "25001" | "26000" | "42P05" | "25006");
-    let again = foreign || matches!(code, "40001" | "40P01");
+    // What another's constraint refuses, or a column that may not be empty, may pass: a function of an older version was on
+    // its way while the schema was migrated.
+    let again = foreign || constrained || matches!(code, "40001" | "40P01");
     Verdict { proof: Proof::NotWritten, again, keep: !foreign }
 }
 
@@ -212,25 +235,51 @@ mod tests {
     #[test]
     fn what_a_code_proves_and_what_it_asks_for() {
         let of = |proof, again, keep| Verdict { proof, again, keep };
-        for code in ["23505", "23514", "XX001", "XX002"] {
-            assert_eq!(verdict(code, false), of(Proof::Corrupt, false, true), "{code}");
-            assert_eq!(verdict(code, true), of(Proof::Corrupt, false, false), "{code}, and the session is gone");
+        for (code, constraint) in [
+            ("23505", Some("log_key")),
+            ("23514", Some("rejection_bound")),
+            ("XX001", None),
+            ("XX001", Some("theirs")),
+            ("XX002", None),
+        ] {
+            assert_eq!(verdict(code, constraint, false), of(Proof::Corrupt, false, true), "{code}");
+            let gone = verdict(code, constraint, true);
+            assert_eq!(gone, of(Proof::Corrupt, false, false), "{code}, and the session is gone");
+        }
+        for (code, constraint) in [("23502", None), ("23514", Some("theirs")), ("23505", Some("")), ("40001", None)] {
+            assert_eq!(verdict(code, constraint, false), of(Proof::NotWritten, true, true), "{code}");
+            assert_eq!(verdict(code, constraint, true), of(Proof::Nothing, false, false), "{code}, FATAL");
         }
         for code in ["40003", "08006", "08P01"] {
-            assert_eq!(verdict(code, false), of(Proof::Nothing, false, false), "{code}");
+            assert_eq!(verdict(code, None, false), of(Proof::Nothing, false, false), "{code}");
         }
-        for code in ["57P01", "57P05", "40001", "XX000"] {
-            assert_eq!(verdict(code, true), of(Proof::Nothing, false, false), "{code}, FATAL");
+        for code in ["57P01", "57P05", "XX000"] {
+            assert_eq!(verdict(code, None, true), of(Proof::Nothing, false, false), "{code}, FATAL");
         }
-        for code in ["40001", "40P01"] {
-            assert_eq!(verdict(code, false), of(Proof::NotWritten, true, true), "{code}");
-        }
+        assert_eq!(verdict("40P01", None, false), of(Proof::NotWritten, true, true));
         for code in ["2D000", "25P02", "25001", "26000", "42P05", "25006"] {
-            assert_eq!(verdict(code, false), of(Proof::NotWritten, true, false), "{code}");
+            assert_eq!(verdict(code, None, false), of(Proof::NotWritten, true, false), "{code}");
         }
         for code in ["55P03", "57014", "53100", "42501", "XX000", ""] {
-            assert_eq!(verdict(code, false), of(Proof::NotWritten, false, true), "{code}");
+            // No code but those of a constraint is told by its name.
+            assert_eq!(verdict(code, Some("log_key"), false), of(Proof::NotWritten, false, true), "{code}");
         }
+    }
+
+    #[test]
+    fn the_constraints_are_those_of_the_layout() {
+        let layout: String = crate::statement::VERSIONS.concat().concat();
+        let lines = layout.lines().filter(|line| !line.trim_start().starts_with("--")).collect::<Vec<_>>().join("\n");
+        let words: Vec<&str> = lines.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').collect();
+        let mut there = std::collections::BTreeSet::new();
+        for window in words.windows(3) {
+            match window {
+                ["drop", "constraint", name] => drop(there.remove(*name)),
+                ["unique", "index", name] | [_, "constraint", name] => drop(there.insert(*name)),
+                _ => {}
+            }
+        }
+        assert_eq!(there.into_iter().collect::<Vec<_>>(), CONSTRAINTS);
     }
 
     #[test]

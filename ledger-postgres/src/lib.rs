@@ -71,7 +71,8 @@
 //! Each call is a span at debug level: `fenced_ledger.append`, `.claim`, `.renew`, `.release`, `.end_tenure`, `.advance`, `.observe`,
 //! `.fate`, `.read` (backwards too), `.partitions`, `.rejections`. Fields: `partition` where there is one; `holder` of a
 //! claim; `generation` of a lease; `id` of an append and of `fate`; `events`, their number. Events:
-//! `fenced_ledger.retry` and `fenced_ledger.migrated`. These names are stable. No payload and no metadata is ever told;
+//! `fenced_ledger.retry`, `fenced_ledger.migrated` and `fenced_ledger.migration_waits`. These names are stable. No payload and no
+//! metadata is ever told;
 //! on a pool that is given behind a pooler, that is up to the pool's owner, as sqlx logs statements.
 //!
 //! # In production
@@ -101,6 +102,7 @@ mod group;
 mod hosts;
 mod ledger;
 mod look;
+mod migrate;
 mod open;
 mod options;
 mod page;

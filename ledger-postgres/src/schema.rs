@@ -1,15 +1,11 @@
-//! The schema: its name, its SQL, and its migration (S3).
+//! The schema: its name, its SQL and its version. It is installed and brought on by `migrate.rs` (S3).
 
 use ledger_core::{Invalid, LedgerError, Result};
-use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
 
-use crate::classify;
-use crate::statement::{
-    GRANTS, GRANTS_OPERATOR, MIGRATION_INSERT, MIGRATION_LOCK, MIGRATION_TABLE, MIGRATION_VERSION, ROUTINES, VERSIONS,
-};
+use crate::statement::{GRANTS, GRANTS_OPERATOR, MIGRATION_INSERT, MIGRATION_LOCK, ROUTINES, VERSIONS};
 
 /// The version of the schema that this library writes and reads.
-pub const SCHEMA_VERSION: i32 = 2;
+pub const SCHEMA_VERSION: i32 = 3;
 
 /// The schema in which one ledger lives.
 ///
@@ -48,7 +44,10 @@ impl Schema {
     }
 
     /// The SQL that installs the schema, for those who run DDL themselves: one transaction, to be run once, as the role
-    /// that is to own the tables. It is just what [`migrate`](Self::migrate) runs.
+    /// that is to own the tables. It is just what [`migrate`](Self::migrate) runs where nothing is installed.
+    ///
+    /// It waits for nothing but another migration of the schema, and for that without a bound: run `set lock_timeout =
+    /// '30s'` before it to set one. It does not bring an older version to this one.
     pub fn sql(&self) -> String {
         let mut script = format!(
             "begin isolation level read committed;\n{};\n\n",
@@ -73,61 +72,11 @@ impl Schema {
         self.fill(GRANTS_OPERATOR).replace("the_role", &quoted(role))
     }
 
-    /// Installs the schema or brings it to [`SCHEMA_VERSION`]; does nothing where it is there. Safe with many processes
-    /// at once and with writers running: one transaction under a lock that ends with it. The connection's role owns
-    /// what is made, and needs the right to create a schema.
-    ///
-    /// Cancel safe: a dropped future leaves the whole step or none. The connection should then be closed.
-    ///
-    /// # Errors
-    ///
-    /// [`LedgerError::NotWritten`], or [`Unknown`](LedgerError::Unknown) where the connection was lost: run it again.
-    pub async fn migrate(&self, connection: &mut PgConnection) -> Result<()> {
-        self.migrate_inner(connection).await.map_err(|error| classify::write(error).error)
-    }
-
-    /// [`migrate`](Self::migrate) on a connection of its own: to the server itself, not to a pooler.
-    ///
-    /// # Errors
-    ///
-    /// As [`migrate`](Self::migrate).
-    pub async fn migrate_url(&self, url: &str) -> Result<()> {
-        let mut connection = PgConnection::connect(url).await.map_err(|error| classify::connect(error).error)?;
-        let done = self.migrate(&mut connection).await;
-        // The step is committed or not, whatever becomes of the farewell.
-        let _ = connection.close().await;
-        done
-    }
-
-    async fn migrate_inner(&self, connection: &mut PgConnection) -> sqlx::Result<()> {
-        let mut transaction = connection.begin_with("begin isolation level read committed").await?;
-        sqlx::query(MIGRATION_LOCK).bind(&self.0).persistent(false).execute(&mut *transaction).await?;
-        let table = format!("{}.migration", self.0);
-        let row = sqlx::query(MIGRATION_TABLE).bind(table).persistent(false).fetch_one(&mut *transaction).await?;
-        let mut version = 0;
-        if row.try_get(0)? {
-            let query = AssertSqlSafe(self.fill(MIGRATION_VERSION));
-            let row = sqlx::query(query).persistent(false).fetch_one(&mut *transaction).await?;
-            version = row.try_get::<Option<i32>, _>(0)?.unwrap_or(0);
-        }
-        for (to, step) in (1..).zip(VERSIONS).filter(|(to, _)| *to > version) {
-            sqlx::raw_sql(AssertSqlSafe(self.step(step))).execute(&mut *transaction).await?;
-            let insert = AssertSqlSafe(self.fill(MIGRATION_INSERT));
-            let by = concat!("ledger-postgres ", env!("CARGO_PKG_VERSION"));
-            sqlx::query(insert).bind(to).bind(by).persistent(false).execute(&mut *transaction).await?;
-            tracing::info!(schema = %self.0, version = to, "fenced_ledger.migrated");
-        }
-        if version < SCHEMA_VERSION {
-            sqlx::raw_sql(AssertSqlSafe(self.routines())).execute(&mut *transaction).await?;
-        }
-        transaction.commit().await
-    }
-
-    fn step(&self, parts: &[&str]) -> String {
+    pub(crate) fn step(&self, parts: &[&str]) -> String {
         parts.iter().map(|part| self.fill(part) + "\n").collect()
     }
 
-    fn routines(&self) -> String {
+    pub(crate) fn routines(&self) -> String {
         let replacing =
             |text: String, what| text.replace(&format!("create {what} "), &format!("create or replace {what} "));
         replacing(replacing(self.step(ROUTINES), "function"), "procedure")

@@ -2,13 +2,23 @@
 
 /// What each version of the layout brings: tables and types, and the clock, which dates the steps. `fenced_ledger` in
 /// them stands for the schema's name.
-pub(crate) const VERSIONS: &[&[&str]] =
-    &[&[include_str!("sql/tables.sql"), include_str!("sql/answer.sql"), CLOCK], &[include_str!("sql/version_2.sql")]];
+pub(crate) const VERSIONS: &[&[&str]] = &[
+    &[include_str!("sql/tables.sql"), include_str!("sql/answer.sql"), CLOCK],
+    &[include_str!("sql/version_2.sql")],
+    &[include_str!("sql/version_3.sql")],
+];
 
 /// The functions and procedures of the newest version, in their order. They replace those of an older one, which keeps
 /// what was granted on them; what is new, or has other arguments, has to be granted.
 pub(crate) const ROUTINES: &[&str] = &[
     include_str!("sql/later.sql"),
+    include_str!("sql/is_name.sql"),
+    include_str!("sql/is_kind.sql"),
+    include_str!("sql/are_kinds.sql"),
+    include_str!("sql/is_note.sql"),
+    include_str!("sql/is_remark.sql"),
+    include_str!("sql/is_id.sql"),
+    include_str!("sql/bound_wait.sql"),
     include_str!("sql/chain_start.sql"),
     include_str!("sql/chain_partition.sql"),
     include_str!("sql/chain_tenure.sql"),
@@ -59,8 +69,10 @@ pub(crate) const PROBE: &str = include_str!("sql/probe.sql");
 pub(crate) const REPLAYED: &str = include_str!("sql/replayed.sql");
 pub(crate) const GRANTS: &str = include_str!("sql/grants.sql");
 pub(crate) const GRANTS_OPERATOR: &str = include_str!("sql/grants_operator.sql");
+pub(crate) const MIGRATION_HOLDERS: &str = include_str!("sql/migration_holders.sql");
 pub(crate) const MIGRATION_LOCK: &str = include_str!("sql/migration_lock.sql");
 pub(crate) const MIGRATION_TABLE: &str = include_str!("sql/migration_table.sql");
+pub(crate) const MIGRATION_WAIT: &str = include_str!("sql/migration_wait.sql");
 pub(crate) const MIGRATION_VERSION: &str = include_str!("sql/migration_version.sql");
 pub(crate) const MIGRATION_INSERT: &str = include_str!("sql/migration_insert.sql");
 

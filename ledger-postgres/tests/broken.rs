@@ -145,14 +145,14 @@ const ALL: &[Broken] = &[
     },
     Broken {
         name: "repeats are not counted",
-        replaced: &[Replaced { function: "refuse", text: "r.count + p_count, last_at", by: "r.count, last_at" }],
+        replaced: &[Replaced { function: "refuse", text: "least(p_count, 9223372036854775807 - r.count)", by: "0" }],
         case: "evd02_repeats_are_counted_in_one_record",
         says: "the records count 20 refusals",
         green: "partitions",
     },
     Broken {
         name: "repeats that come together are counted as one",
-        replaced: &[Replaced { function: "refuse", text: "r.count + p_count, last_at", by: "r.count + 1, last_at" }],
+        replaced: &[Replaced { function: "refuse", text: "least(p_count, 9223372036854775807 - r.count)", by: "1" }],
         case: "evd10_zombies_in_a_loop_are_counted_exactly",
         says: "the records count 2000 refusals",
         green: "partitions",

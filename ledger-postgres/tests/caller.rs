@@ -101,6 +101,42 @@ async fn a_refusal_is_carried_out_of_the_transaction_and_stored_afterwards() {
     place.drop().await;
 }
 
+/// T2: the time of an expiry goes back with the transaction in which it was told, and is there for good once the refusal was
+/// given to `record_rejection`, by the store's clock and by nobody's word.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_expiry_that_was_rolled_back_is_stored_with_the_record_of_its_refusal() {
+    for wanted in Wanted::BOTH {
+        let place = Place::new(wanted).await.with_clock().await;
+        let ledger = place.open().await;
+        let lease = claim(&ledger, "p", "a", seconds(5)).await.lease;
+        let step_back = "update fenced_ledger.test_clock set at = at - 4000000";
+        let mut session = place.shell().await;
+        place.advance(Duration::from_secs(6)).await;
+        session.execute("begin").await.expect("begun");
+        let refused = rejection(ledger.append_in(&mut session, &lease, &append("x")).await);
+        assert_eq!(refused.reason, Reason::Expired);
+        session.execute("rollback").await.expect("ended");
+        // The caller's word alone stores no time: by the clock the lease is good.
+        place.run(step_back).await;
+        ledger.record_rejection(&refused).await.expect("stored");
+        ledger.append(&lease, &append("before its end")).await.expect("appended");
+        // Told again when it has run out, it is, whatever the clock says afterwards.
+        place.advance(Duration::from_secs(4)).await;
+        session.execute("begin").await.expect("begun");
+        let refused = rejection(ledger.append_in(&mut session, &lease, &append("x")).await);
+        session.execute("rollback").await.expect("ended");
+        let revision = ledger.observe(&lease.partition).await.expect("observed").judged.revision;
+        assert_eq!(ledger.record_rejection(&refused).await.expect("stored"), RecordState::Counted);
+        place.run(step_back).await;
+        for _ in 0..2 {
+            let later = rejection(ledger.append(&lease, &append("x")).await);
+            assert_eq!((later.reason, later.judged.revision), (Reason::Expired, revision));
+            assert!(later.judged.time >= refused.judged.time);
+        }
+        place.drop().await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_takeover_waits_for_an_open_transaction_and_the_server_ends_one_that_stalls() {
     let place = Place::new(Wanted::NEWEST).await.with_clock().await;

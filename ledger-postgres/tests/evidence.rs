@@ -131,7 +131,7 @@ async fn a_refusal_never_loosens_a_callers_transaction() {
             session.execute("begin").await.expect("begun");
             // Whoever says `p_own` and it is not so.
             let call =
-                "select * from fenced_ledger.append('p', 1, $1::text::uuid, 'a', gen_random_uuid(), null, '\\x00',
+                "select * from fenced_ledger.append('p', 1, $1::text::uuid, 'a', gen_random_uuid(), null, sha256('x'),
                 array['k'], array['1'], array['{}'], null, true, null, null)";
             for _ in 0..2 {
                 let row = sqlx::query(place.sql(call)).bind(lease.acquisition.to_string());

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{Place, Wanted, append, claim, seconds, server};
-use ledger_core::{FencedLedger, FencedLedgerExt, LedgerError, Verification};
+use ledger_core::{FailureKind, FencedLedger, FencedLedgerExt, LedgerError, Verification};
 use ledger_postgres::{Options, SCHEMA_VERSION, Schema};
 use sqlx::{Connection, Executor, PgConnection};
 
@@ -130,34 +130,51 @@ async fn the_printed_sql_installs_what_migrate_installs() {
     }
 }
 
-/// What a store of version 1 holds is the same after its migration, grants included, and goes on.
+/// What `Schema::sql` printed at each older version, with the functions that had grants and are gone.
+const OLDER: &[(&str, &str)] =
+    &[(include_str!("layouts/version_1.sql"), "read"), (include_str!("layouts/version_2.sql"), "look")];
+
+/// Calls of the functions of every version, by hand: a claim, an append of two events, a release; a second claim and a refusal.
+const WRITTEN: &str = "
+    select * from fenced_ledger.claim('p', '01920000-0000-7000-8000-000000000001', 'a', 86400000000, 0, null, true, null);
+    select * from fenced_ledger.append('p', 1, '01920000-0000-7000-8000-000000000001', 'a',
+        '01920000-0000-7000-8000-000000000002', null,
+        fenced_ledger.chain_content(array['k', 'l'], array['1', '\"é\"'], array['{}', '{}']),
+        array['k', 'l'], array['1', '\"é\"'], array['{}', '{}'], null, true, null, null);
+    select * from fenced_ledger.release('p', 1, '01920000-0000-7000-8000-000000000001', 'a', true, null);
+    select * from fenced_ledger.claim('p', '01920000-0000-7000-8000-000000000003', 'b', 86400000000, 1,
+        '01920000-0000-7000-8000-000000000001', true, null);
+    select * from fenced_ledger.renew('p', 1, '01920000-0000-7000-8000-000000000001', 'a', null, true, null);";
+
+/// A schema of an older version in which something is written.
+async fn older(url: &str, layout: &str, name: &str) -> Schema {
+    let schema = Schema::new(name).expect("a name");
+    let mut shell = PgConnection::connect(url).await.expect("connected");
+    for text in [layout, WRITTEN] {
+        let text = text.replace("fenced_ledger", name);
+        shell.execute(sqlx::raw_sql(sqlx::AssertSqlSafe(text))).await.expect("installed as it was");
+    }
+    schema
+}
+
+/// What a store of an older version holds is the same after its migration, grants included, and goes on.
 #[tokio::test]
-async fn a_store_of_version_1_is_brought_to_the_newest() {
-    for wanted in Wanted::BOTH {
+async fn a_store_of_an_older_version_is_brought_to_the_newest() {
+    assert_eq!(OLDER.len(), usize::try_from(SCHEMA_VERSION).expect("small") - 1);
+    for (wanted, (layout, gone)) in Wanted::BOTH.into_iter().flat_map(|wanted| OLDER.iter().map(move |of| (wanted, of)))
+    {
         let server = server(wanted);
         let (old, new) = (server.fresh_schema_name(), server.fresh_schema_name());
-        let old = Schema::new(old).expect("a name");
+        let old = older(&server.url(), layout, &old).await;
         let mut shell = PgConnection::connect(&server.url()).await.expect("connected");
-        let text = include_str!("layouts/version_1.sql").replace("fenced_ledger", old.name());
-        shell.execute(sqlx::raw_sql(sqlx::AssertSqlSafe(text))).await.expect("installed as it was");
         let refused = Options::new().schema(old.clone()).connect(&server.url()).await.expect_err("older");
         assert!(matches!(refused, LedgerError::Invalid(_)) && refused.to_string().contains("migrate"), "{refused}");
-        // By the functions of that version: a claim, an append of two events, a release; a second claim and a refusal.
-        let written = format!(
-            "select * from {0}.claim('p', '01920000-0000-7000-8000-000000000001', 'a', 86400000000, 0, null, true, null);
-             select * from {0}.append('p', 1, '01920000-0000-7000-8000-000000000001', 'a',
-                 '01920000-0000-7000-8000-000000000002', null,
-                 {0}.chain_content(array['k', 'l'], array['1', '\"é\"'], array['{{}}', '{{}}']),
-                 array['k', 'l'], array['1', '\"é\"'], array['{{}}', '{{}}'], null, true, null, null);
-             select * from {0}.release('p', 1, '01920000-0000-7000-8000-000000000001', 'a', true, null);
-             select * from {0}.claim('p', '01920000-0000-7000-8000-000000000003', 'b', 86400000000, 1,
-                 '01920000-0000-7000-8000-000000000001', true, null);
-             select * from {0}.renew('p', 1, '01920000-0000-7000-8000-000000000001', 'a', null, true, null);
-             create role {0}_writer; grant usage on schema {0} to {0}_writer; grant select on all tables in schema {0} to {0}_writer;
-             grant execute on function {0}.append, {0}.append_many, {0}.read, {0}.claim to {0}_writer",
+        let granted = format!(
+            "create role {0}_writer; grant usage on schema {0} to {0}_writer; grant select on all tables in schema {0} to {0}_writer;
+             grant execute on function {0}.append, {0}.append_many, {0}.{gone}, {0}.claim to {0}_writer",
             old.name(),
         );
-        shell.execute(sqlx::raw_sql(sqlx::AssertSqlSafe(written))).await.expect("written");
+        shell.execute(sqlx::raw_sql(sqlx::AssertSqlSafe(granted))).await.expect("granted");
         let stored =
             "select jsonb_agg(to_jsonb(l) order by l.position)::text || (select jsonb_agg(to_jsonb(x) - 'ledger')::text
             from fenced_ledger.partition x) || (select jsonb_agg(to_jsonb(r))::text from fenced_ledger.rejection r)
@@ -192,6 +209,102 @@ async fn a_store_of_version_1_is_brought_to_the_newest() {
         let gone = format!("drop schema {0} cascade; drop role {0}_writer", old.name());
         shell.execute(sqlx::raw_sql(sqlx::AssertSqlSafe(gone))).await.expect("dropped");
     }
+}
+
+/// Whoever reads the tables in an open transaction, as a backup does, keeps the migration waiting, and that nobody else for long:
+/// what waits behind it for 2 seconds is answered 55P03 by then, as the library's own calls are.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_migration_that_waits_for_a_reader_keeps_no_writer_from_his_partition() {
+    for (version, (layout, _)) in (1..).zip(OLDER) {
+        let server = server(Wanted::OLDEST);
+        let schema = older(&server.url(), layout, &server.fresh_schema_name()).await;
+        let sql = |text: &str| sqlx::AssertSqlSafe(text.replace("fenced_ledger", schema.name()));
+        let mut reader = PgConnection::connect(&server.url()).await.expect("connected");
+        let read = "begin; select count(*) from fenced_ledger.partition; select count(*) from fenced_ledger.rejection";
+        reader.execute(sqlx::raw_sql(sql(read))).await.expect("read");
+        let mut migration = PgConnection::connect(&server.url()).await.expect("connected");
+        let pid: i32 = sqlx::query_scalar("select pg_backend_pid()").fetch_one(&mut migration).await.expect("asked");
+        let migrated = tokio::spawn({
+            let schema = schema.clone();
+            async move { schema.migrate(&mut migration).await }
+        });
+        // Appends, renewals and refusals meanwhile.
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut writer = PgConnection::connect(&server.url()).await.expect("connected");
+        let writing = tokio::spawn({
+            let (stop, schema) = (stop.clone(), schema.clone());
+            async move {
+                let lease = "'p', 2, '01920000-0000-7000-8000-000000000003', 'b'";
+                let append = format!(
+                    "select (fenced_ledger.append({lease}, gen_random_uuid(), null,
+                         fenced_ledger.chain_content(array['k'], array['1'], array['{{}}']),
+                         array['k'], array['1'], array['{{}}'], null, true, null, 2000)).verdict"
+                );
+                let renew = format!("select (fenced_ledger.renew({lease}, null, true, 2000)).verdict");
+                let stale =
+                    "select (fenced_ledger.renew('p', 1, gen_random_uuid(), 'a', null, true, 2000)).verdict".to_owned();
+                let mut written = 0;
+                while !stop.load(Ordering::SeqCst) {
+                    for (call, verdict) in [(&append, "Granted"), (&renew, "Granted"), (&stale, "StaleGeneration")] {
+                        let sql = sqlx::AssertSqlSafe(call.replace("fenced_ledger", schema.name()));
+                        let answer: sqlx::Result<String> =
+                            sqlx::query_scalar(sql).persistent(false).fetch_one(&mut writer).await;
+                        assert_eq!(answer.expect(call), verdict, "from version {version}");
+                    }
+                    written += 1;
+                }
+                written
+            }
+        });
+        // Until the migration has been seen to wait in four transactions of its own: the writer would have run out of patience.
+        let waits = format!(
+            "select l.virtualtransaction from pg_locks l where l.pid = {pid} and not l.granted and l.locktype = 'relation'"
+        );
+        let mut watcher = PgConnection::connect(&server.url()).await.expect("connected");
+        let mut seen = std::collections::BTreeSet::new();
+        while seen.len() < 4 && !writing.is_finished() {
+            let waiting: Option<String> =
+                sqlx::query_scalar(sql(&waits)).fetch_optional(&mut watcher).await.expect("asked");
+            seen.extend(waiting);
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+        assert!(!migrated.is_finished());
+        stop.store(true, Ordering::SeqCst);
+        let written: u64 = writing.await.expect("no call has waited for longer than its bound");
+        reader.execute("commit").await.expect("ended");
+        migrated.await.expect("no panic").expect("migrated");
+        let ledger = Options::new().schema(schema.clone()).connect(&server.url()).await.expect("opened");
+        let verified = ledger.verify(&common::partition("p"), None).await.expect("read");
+        // The five of the start, and the claim of generation 2 among them.
+        assert!(matches!(verified, Verification::Clean { events, .. } if events == written + 5), "{verified:?}");
+        let gone = format!("drop schema {} cascade", schema.name());
+        watcher.execute(sqlx::raw_sql(sqlx::AssertSqlSafe(gone))).await.expect("dropped");
+    }
+}
+
+#[tokio::test]
+async fn a_migration_that_can_not_lock_says_what_it_waited_for() {
+    let server = server(Wanted::NEWEST);
+    let schema = older(&server.url(), OLDER[1].0, &server.fresh_schema_name()).await;
+    let sql = |text: &str| sqlx::AssertSqlSafe(text.replace("fenced_ledger", schema.name()));
+    let mut other = PgConnection::connect(&server.url()).await.expect("connected");
+    let mut shell = PgConnection::connect(&server.url()).await.expect("connected");
+    other.execute(sqlx::raw_sql(sql("begin; select count(*) from fenced_ledger.rejection"))).await.expect("read");
+    let pid: i32 = sqlx::query_scalar("select pg_backend_pid()").fetch_one(&mut other).await.expect("asked");
+    let refused = schema.migrate_within(&mut shell, std::time::Duration::ZERO).await.expect_err("held");
+    let says = |refused: &LedgerError, what: &str| matches!(refused, LedgerError::NotWritten(failure) if failure.kind == FailureKind::Busy && failure.detail.contains(what));
+    assert!(says(&refused, &format!("rejection by session {pid}")), "{refused}");
+    // The turn of another migration.
+    let turn = "rollback; begin;
+        select pg_advisory_xact_lock(hashtextextended('fenced-ledger/migrate/' || 'fenced_ledger', 0))";
+    other.execute(sqlx::raw_sql(sql(turn))).await.expect("locked");
+    let refused = schema.migrate_within(&mut shell, std::time::Duration::ZERO).await.expect_err("held");
+    assert!(says(&refused, "another migration"), "{refused}");
+    other.execute("rollback").await.expect("ended");
+    // The connection serves on, and the whole step is still to be taken.
+    schema.migrate_within(&mut shell, std::time::Duration::ZERO).await.expect("migrated");
+    let gone = format!("drop schema {} cascade", schema.name());
+    shell.execute(sqlx::raw_sql(sqlx::AssertSqlSafe(gone))).await.expect("dropped");
 }
 
 #[tokio::test]

@@ -24,10 +24,13 @@ declare
     link bytea;
 begin
     -- The library checks its input before it asks; this is for whoever calls by hand (S5).
-    if p_acquisition is null or p_operator is null or p_reason is null or p_above < 1 then
+    if num_nulls(p_name, p_acquisition, p_operator, p_reason) > 0 or not fenced_ledger.is_name(p_name)
+        or not fenced_ledger.is_name(p_operator) or not fenced_ledger.is_id(p_acquisition)
+        or not fenced_ledger.is_note(p_reason) or p_above < 1
+    then
         raise exception 'not an advance' using errcode = '22023';
     end if;
-    if p_wait is not null then perform set_config('lock_timeout', p_wait::text, true); end if;
+    if p_wait is not null then perform fenced_ledger.bound_wait(p_wait); end if;
     perform 1 from fenced_ledger.partition x where x.name = p_name for no key update;
     if not found and p_above is distinct from 9223372036854775807 then
         -- As a first claim: it locks by its insert, and is completed below.

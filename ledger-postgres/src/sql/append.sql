@@ -40,13 +40,15 @@ declare
     wrote boolean;
     note text;
 begin
-    -- The library checks its input before it asks; this is for whoever calls by hand (S5). No kind has a line feed.
-    if p_id is null or p_content is null or n < 1 or cardinality(p_kinds) not in (1, n)
-        or cardinality(p_metadata) not in (1, n) or strpos(E'\n' || array_to_string(p_kinds, E'\n'), E'\n$') > 0
+    -- The library checks its input before it asks; this is for whoever calls by hand (S5). A lease is compared with what is
+    -- stored, and `refuse` judges what is kept of one.
+    if (n between 1 and 10000 and fenced_ledger.is_id(p_id) and octet_length(p_content) = 32
+        and cardinality(p_metadata) in (1, n) and cardinality(p_kinds) in (1, n) and fenced_ledger.is_kind(p_kinds[1])
+        and (cardinality(p_kinds) = 1 or fenced_ledger.are_kinds(p_kinds))) is not true
     then
         raise exception 'not an append' using errcode = '22023';
     end if;
-    if p_wait is not null then perform set_config('lock_timeout', p_wait::text, true); end if;
+    if p_wait is not null then perform fenced_ledger.bound_wait(p_wait); end if;
     if p_idle is not null then perform fenced_ledger.bound_idle(p_idle); end if;
     for try in 1 .. 4 loop
         select p.id, p.expires_at, p.recorded_at, p.renewals, p.head, p.chain, p.ledger into x
@@ -93,6 +95,10 @@ begin
                         p_id, null, null, null, null, null, null, link, t.position + n, null, null)::fenced_ledger.answer;
                 end if;
             end if;
+        end if;
+        -- As above; what is NULL never holds, so that it is asked here, where it costs no granted append.
+        if num_nulls(p_name, p_generation, p_acquisition, p_holder) > 0 then
+            raise exception 'not an append' using errcode = '22023';
         end if;
         perform 1 from fenced_ledger.partition p where p.name = p_name
             and not fenced_ledger.visibly_ended(p_generation, p.generation, p.vacancy, p.recorded_at, p.expires_at)

@@ -55,18 +55,21 @@ declare
     events integer;
     clock_at bigint;
 begin
-    -- As in `append`: for whoever calls by hand (S5).
-    if array_position(p_ids, null) > 0 or array_position(p_contents, null) > 0
-        or cardinality(p_ids) <> cardinality(p_slots) or cardinality(p_ids) <> cardinality(p_contents)
+    -- As in `append`: for whoever calls by hand (S5). An append with a bad id or content is not counted, so that the sum is
+    -- another one; and of kinds that are all the same one is looked at.
+    if cardinality(p_ids) <> cardinality(p_slots) or cardinality(p_ids) <> cardinality(p_contents)
         or cardinality(p_ids) <> cardinality(p_counts) or cardinality(p_ids) <> cardinality(p_expected)
-        or 1 > any (p_counts) or (select sum(u.n) from unnest(p_counts) u (n)) is distinct from cardinality(p_kinds)
+        or 1 > any (p_counts) or (select sum(u.n) from unnest(p_counts, p_ids, p_contents) u (n, id, content)
+            where u.n <= 10000 and fenced_ledger.is_id(u.id) and octet_length(u.content) = 32)
+            is distinct from cardinality(p_kinds)
         or cardinality(p_payloads) <> cardinality(p_kinds) or cardinality(p_metadata) <> cardinality(p_kinds)
-        or strpos(E'\n' || array_to_string(p_kinds, E'\n'), E'\n$') > 0
+        or not fenced_ledger.is_kind(p_kinds[1])
+        or exists (select from unnest(p_kinds) u (kind) where u.kind <> p_kinds[1] and not fenced_ledger.is_kind(u.kind))
     then
         raise exception 'not appends' using errcode = '22023';
     end if;
     if current_setting('transaction_isolation') <> 'read committed' then return; end if;
-    if p_wait is not null then perform set_config('lock_timeout', p_wait::text, true); end if;
+    if p_wait is not null then perform fenced_ledger.bound_wait(p_wait); end if;
     select array_agg(p.id), array_agg(p.ledger), array_agg(p.expires_at), array_agg(p.renewals),
             array_agg(p.recorded_at), array_agg(p.head), array_agg(p.chain)
         into ids, ledgers, expiries, renewals, recorded, heads, tips

@@ -24,10 +24,13 @@ declare
     note text;
 begin
     -- The library checks its input before it asks; this is for whoever calls by hand (S5).
-    if p_acquisition is null or p_observed is null or p_ttl not between 1 and 86400000000 then
+    if num_nulls(p_name, p_acquisition, p_holder, p_ttl, p_observed) > 0 or not fenced_ledger.is_name(p_name)
+        or not fenced_ledger.is_name(p_holder) or not fenced_ledger.is_id(p_acquisition) or p_observed < 0
+        or p_ttl not between 1 and 86400000000
+    then
         raise exception 'not a claim' using errcode = '22023';
     end if;
-    if p_wait is not null then perform set_config('lock_timeout', p_wait::text, true); end if;
+    if p_wait is not null then perform fenced_ledger.bound_wait(p_wait); end if;
     for try in 1 .. 6 loop
         clock_at := fenced_ledger.clock();
         select * into s from fenced_ledger.state(p_name, p_acquisition);

@@ -22,7 +22,7 @@ declare
     counted bigint := 0;
     note text;
 begin
-    if p_wait is not null then perform set_config('lock_timeout', p_wait::text, true); end if;
+    if p_wait is not null then perform fenced_ledger.bound_wait(p_wait); end if;
     for x in
         select p.id, coalesce(r.slot, o.slot) as slot, u.*
         from unnest(p_names, p_generations, p_reasons, p_holders, p_presented, p_remarks, p_acquisitions, p_appends,
@@ -31,7 +31,7 @@ begin
                 current_acquisition, current_expires_at, revision, at, count)
         -- None of a generation that this ledger never had.
         cross join lateral (
-            select p.id from fenced_ledger.partition p where p.name = u.name and p.generation >= u.generation limit 1) p
+            select p.id from fenced_ledger.partition p where p.name = u.name and u.generation between 1 and p.generation limit 1) p
         left join lateral (
             select r.slot from fenced_ledger.rejection r where r.scope = p.id and r.generation = u.generation
                 and r.key = fenced_ledger.rejection_key(
@@ -50,7 +50,7 @@ begin
         -- Of the overflow record the first is Counted too.
         lazy := lazy and note = 'Counted' and x.slot is not null;
         keys := keys + 1;
-        counted := counted + x.count;
+        counted := counted + least(x.count, 9223372036854775807 - counted);
     end loop;
     if keys <> cardinality(p_names) then
         raise exception 'not refusals of this ledger' using errcode = '22023';

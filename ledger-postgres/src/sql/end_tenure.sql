@@ -15,7 +15,12 @@ declare
     digest bytea;
     link bytea;
 begin
-    if p_wait is not null then perform set_config('lock_timeout', p_wait::text, true); end if;
+    -- The library checks its input before it asks; this is for whoever calls by hand (S5). What was seen as never claimed
+    -- is 0, without an acquisition.
+    if num_nulls(p_name, p_observed, p_reason) > 0 or not fenced_ledger.is_note(p_reason) then
+        raise exception 'not an end of a tenure' using errcode = '22023';
+    end if;
+    if p_wait is not null then perform fenced_ledger.bound_wait(p_wait); end if;
     perform 1 from fenced_ledger.partition x where x.name = p_name for no key update;
     clock_at := fenced_ledger.clock();
     select * into s from fenced_ledger.state(p_name, null);

@@ -2,7 +2,8 @@
 --
 -- Locks are taken in one order: partition (where the refusal was judged under it), budget, record. The budget's row is
 -- locked before it is advanced, and the key looked for again in a fresh snapshot, so that two sessions that bring one
--- new key burn no slot. A repeat need not be flushed, where the call is a transaction of its own (`p_lazy`).
+-- new key burn no slot. A repeat need not be flushed, where the call is a transaction of its own (`p_lazy`). A count stays at
+-- the greatest number, so that none that somebody has made up makes an error of a refusal.
 create function fenced_ledger.refuse(
     p_scope bigint, p_name text, p_generation bigint, p_operation text, p_reason text, p_holder text, p_presented bigint,
     p_remark text, p_acquisition uuid, p_append uuid, p_current_holder text, p_current_acquisition uuid,
@@ -16,10 +17,25 @@ declare
     taken integer;
     again boolean := false;
 begin
+    -- A record that the library cannot read spoils its page, and with it a handover (H3). The library checks its input before it
+    -- asks; this is for whoever calls by hand (S5). Operations and reasons are those of E1.
+    if num_nulls(p_name, p_operation, p_reason, p_holder, p_presented, p_acquisition, p_revision, p_at) > 0
+        or (p_scope = 0) <> (p_generation = 0) or p_generation < 0 or p_presented < 0 or p_revision < 0 or p_count < 1
+        or p_operation not in ('Append', 'Claim', 'Renew', 'Release')
+        or p_reason not in ('NeverClaimed', 'Diverged', 'StaleGeneration', 'UnknownGeneration', 'WrongAcquisition',
+            'WrongHolder', 'Released', 'Expired', 'AppendIdReused', 'AcquisitionSpent', 'GenerationExhausted')
+        or not fenced_ledger.is_name(p_name) or not fenced_ledger.is_name(p_holder)
+        or not fenced_ledger.is_name(p_current_holder) or not fenced_ledger.is_id(p_acquisition)
+        or not fenced_ledger.is_id(p_append) or not fenced_ledger.is_id(p_current_acquisition)
+        or not fenced_ledger.is_remark(p_remark)
+    then
+        raise exception 'not a refusal that is kept' using errcode = '22023';
+    end if;
     loop
         update fenced_ledger.rejection r
-            set count = r.count + p_count, last_at = greatest(r.last_at, p_at), acquisition = p_acquisition,
-                append_id = p_append, current_holder = p_current_holder, current_acquisition = p_current_acquisition,
+            set count = r.count + least(p_count, 9223372036854775807 - r.count),
+                last_at = greatest(r.last_at, p_at), acquisition = p_acquisition, append_id = p_append,
+                current_holder = p_current_holder, current_acquisition = p_current_acquisition,
                 current_expires_at = p_current_expires_at, revision = p_revision
             where r.scope = p_scope and r.generation = p_generation and r.key = k;
         if found then
@@ -31,7 +47,9 @@ begin
                 where b.scope = p_scope and b.generation = p_generation;
         end if;
         if taken >= 257 then
-            update fenced_ledger.rejection r set count = r.count + p_count, last_at = greatest(r.last_at, p_at)
+            update fenced_ledger.rejection r
+                set count = r.count + least(p_count, 9223372036854775807 - r.count),
+                    last_at = greatest(r.last_at, p_at)
                 where r.scope = p_scope and r.generation = p_generation and r.slot = 257;
             if p_lazy then perform set_config('synchronous_commit', 'off', true); end if;
             return 'Counted';

@@ -15,10 +15,12 @@ declare
     wrote boolean;
     note text;
 begin
-    if p_ttl not between 1 and 86400000000 then
+    -- The library checks its input before it asks; this is for whoever calls by hand (S5). Without a TTL the tenure's own
+    -- goes on; of a lease all is compared, so all must be there.
+    if num_nulls(p_name, p_generation, p_acquisition, p_holder) > 0 or p_ttl not between 1 and 86400000000 then
         raise exception 'not a renewal' using errcode = '22023';
     end if;
-    if p_wait is not null then perform set_config('lock_timeout', p_wait::text, true); end if;
+    if p_wait is not null then perform fenced_ledger.bound_wait(p_wait); end if;
     for try in 1 .. 4 loop
         perform 1 from fenced_ledger.partition x where x.name = p_name
             and not fenced_ledger.visibly_ended(p_generation, x.generation, x.vacancy, x.recorded_at, x.expires_at)
