@@ -176,7 +176,9 @@ pub(super) async fn red07_follower_by_polling_gets_each_once(cx: Context) -> Ver
             Ok::<_, LedgerError>(())
         }
     });
-    let wait = Wait::until("the follower gets every event");
+    let waiting = || Wait::until("the follower gets every event");
+    // Anew with each page that brings something: thousands of appends may take longer than one event.
+    let mut wait = waiting();
     let (mut next, mut sizes) = (Position::FIRST, [1, 2, 7, 1_000].into_iter().cycle());
     while next.get() <= i64::try_from(total).unwrap_or(0) + 1 {
         let size = PageSize::new(sizes.next().unwrap_or(1))?;
@@ -187,6 +189,8 @@ pub(super) async fn red07_follower_by_polling_gets_each_once(cx: Context) -> Ver
         }
         if page.events.is_empty() {
             wait.a_moment().await?;
+        } else {
+            wait = waiting();
         }
     }
     writer.await.map_err(|error| Violation::new("no panic in an append", error.to_string()))??;

@@ -5,9 +5,16 @@
 //! The everyday `cargo test` runs the same tests with small counts and fetches nothing.
 
 use std::process::{Command, ExitCode};
+use std::thread::available_parallelism;
 
 /// Read by the tests that have a small and a full figure.
 const FULL: &str = "FENCED_LEDGER_FULL";
+
+/// Read by Rust's test harness: how many tests of a binary run at once. Without it, as many as there are cores.
+const AT_ONCE: &str = "RUST_TEST_THREADS";
+
+/// Most tests wait: for a disk, another process or the end of a lease. On two cores, two at once leave both idle.
+const AT_LEAST: usize = 4;
 
 fn main() -> ExitCode {
     let steps: [(&[&str], &str); 4] = [
@@ -28,7 +35,14 @@ fn main() -> ExitCode {
 
 fn cargo(arguments: &[&str], full: &str) -> Result<(), String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    match Command::new(cargo).args(arguments).env(FULL, full).status() {
+    let mut command = Command::new(cargo);
+    command.args(arguments).env(FULL, full);
+    // Who asks for another number gets it.
+    if std::env::var_os(AT_ONCE).is_none() {
+        let cores = available_parallelism().map_or(1, usize::from);
+        command.env(AT_ONCE, cores.max(AT_LEAST).to_string());
+    }
+    match command.status() {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("ended with {status}")),
         Err(error) => Err(format!("could not be started: {error}")),
