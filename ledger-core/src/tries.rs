@@ -50,8 +50,9 @@ impl Tries {
     fn end(&self, error: LedgerError) -> LedgerError {
         match &self.lost_answer {
             Some(lost) if error.proves_not_written() => {
-                let detail = format!("{}; the last try: {error}", lost.detail);
-                LedgerError::Unknown(Failure { detail, ..lost.clone() })
+                let mut lost = lost.clone();
+                lost.detail = format!("{}; the last try: {error}", lost.detail);
+                LedgerError::Unknown(lost)
             }
             _ => error,
         }

@@ -27,6 +27,8 @@ mod mark;
 mod partition;
 #[path = "../../ledger-memory/src/partitions.rs"]
 mod partitions;
+#[path = "../../ledger-core/src/tries.rs"]
+mod tries;
 
 /// What the keeper takes of it.
 mod shadow {

@@ -114,7 +114,7 @@ pub fn event(text: &str) -> NewEvent {
 
 /// Text that does not compress, so that it is stored as it is and fills a socket.
 pub fn noise(bytes: usize) -> NewEvent {
-    let ids = std::iter::repeat_with(|| uuid::Uuid::now_v7().simple().to_string());
+    let ids = std::iter::repeat_with(|| AppendId::mint().as_uuid().simple().to_string());
     let mut text: String = ids.take(bytes / 32 + 1).collect();
     text.truncate(bytes);
     event(&text)
