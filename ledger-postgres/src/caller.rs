@@ -47,19 +47,22 @@ impl PostgresLedger {
     }
 
     /// Stores the record of a refusal that a caller's transaction carried out of itself (E2), and says what became of
-    /// it. A refusal that is no evidence stores nothing.
+    /// it. A refusal that is no evidence stores nothing, nor one whose record is stored or counted already, which is said.
     ///
     /// Of a lease that had expired it stores the time too (T2), by the server's clock at this call, for which it waits for
     /// the partition; if that clock has stepped back below the expiry, the lease is good again, and nothing is stored but
     /// the record.
     ///
-    /// Not idempotent: each call counts once.
+    /// Not idempotent: each call with the same refusal counts once. Cancel safe: a dropped future has stored all of it or nothing.
     ///
     /// # Errors
     ///
     /// [`NotWritten`](ledger_core::LedgerError::NotWritten) or [`Unknown`](ledger_core::LedgerError::Unknown).
     pub async fn record_rejection(&self, rejection: &Rejection) -> Result<RecordState> {
         let Some(refused) = Refused::of(rejection) else { return Ok(RecordState::NotEvidence) };
+        if let known @ (RecordState::Stored | RecordState::Counted) = &rejection.record {
+            return Ok(known.clone());
+        }
         let (holder, acquisition, expires_at) = match &refused.current {
             Some((holder, acquisition, expires_at)) => (Some(holder.as_str()), Some(acquisition), Some(expires_at)),
             None => (None, None, None),

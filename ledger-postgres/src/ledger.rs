@@ -52,7 +52,7 @@ pub(crate) struct Shared {
 }
 
 impl PostgresLedger {
-    /// Opens the ledger in the default schema of a database, on connections of the library's own.
+    /// Opens the ledger in the default schema of a database, on connections of the library's own. Cancel safe.
     ///
     /// # Errors
     ///

@@ -152,6 +152,8 @@ impl Options {
     /// at once. A connection to a server that has
     /// become read-only is closed, and the call, which was surely not written, goes to the primary.
     ///
+    /// Cancel safe: nothing is written, and a dropped future closes what it has opened.
+    ///
     /// # Errors
     ///
     /// [`NotWritten`](ledger_core::LedgerError::NotWritten) where no server can be reached, and
@@ -160,7 +162,7 @@ impl Options {
         self.connect_with_hosts(url::hosts(url, Wanted::Primary)?).await
     }
 
-    /// As [`connect`](Self::connect), by sqlx's own options (certificates, sockets, passwords).
+    /// As [`connect`](Self::connect), by sqlx's own options (certificates, sockets, passwords). Cancel safe as it.
     ///
     /// # Errors
     ///
@@ -169,7 +171,7 @@ impl Options {
         self.connect_with_hosts([options]).await
     }
 
-    /// As [`connect`](Self::connect) with several hosts, by sqlx's own options for each.
+    /// As [`connect`](Self::connect) with several hosts, by sqlx's own options for each. Cancel safe as it.
     ///
     /// # Errors
     ///
@@ -179,7 +181,7 @@ impl Options {
     }
 
     /// Opens the ledger of a database for reading alone, on a standby where one of the hosts is one. See
-    /// [`PostgresReplica`].
+    /// [`PostgresReplica`]. Cancel safe as [`connect`](Self::connect).
     ///
     /// # Errors
     ///
@@ -190,7 +192,8 @@ impl Options {
         Ok(PostgresReplica::of(PostgresLedger::open_own(self, hosts).await?))
     }
 
-    /// Opens the ledger on a pool that others use too. See [`PostgresLedger::new`] for what that costs.
+    /// Opens the ledger on a pool that others use too. See [`PostgresLedger::new`] for what that costs. Cancel safe as
+    /// [`connect`](Self::connect).
     ///
     /// # Errors
     ///

@@ -64,7 +64,7 @@ pub struct Replayed {
 
 impl PostgresReplica {
     /// Opens the ledger in the default schema of a database for reading, on connections of its own. Of several hosts a
-    /// standby is taken where there is one.
+    /// standby is taken where there is one. Cancel safe.
     ///
     /// # Errors
     ///
@@ -82,7 +82,7 @@ impl PostgresReplica {
         self.ledger.id()
     }
 
-    /// How far the server has come that answers now. Of several connections each may have another server.
+    /// How far the server has come that answers now. Of several connections each may have another server. Cancel safe.
     ///
     /// # Errors
     ///

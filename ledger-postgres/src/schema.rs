@@ -67,7 +67,7 @@ impl Schema {
         self.fill(GRANTS).replace("the_role", &quoted(role))
     }
 
-    /// The SQL that lets a role end tenures (C3), beside the grants of a writer.
+    /// The SQL that lets a role end tenures (C3) and advance partitions (I4), beside the grants of a writer.
     pub fn operator_grants(&self, role: &str) -> String {
         self.fill(GRANTS_OPERATOR).replace("the_role", &quoted(role))
     }

@@ -73,7 +73,7 @@ type Given<'a> = Vec<(&'a str, Arc<dyn FencedLedger>)>;
 
 impl Router {
     /// Records a layout in each of its clusters: an operator's step, once for all. May be repeated, also by several at once
-    /// and after a crash in the middle.
+    /// and after a crash in the middle. So a dropped future is repeated.
     ///
     /// # Errors
     ///
@@ -99,7 +99,7 @@ impl Router {
         Ok(())
     }
 
-    /// Opens a router on clusters that have recorded just this layout. The record is looked at once, here.
+    /// Opens a router on clusters that have recorded just this layout. The record is looked at once, here. Cancel safe.
     ///
     /// # Errors
     ///

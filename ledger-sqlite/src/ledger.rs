@@ -61,7 +61,8 @@ impl SqliteLedger {
     /// Stores the record of a refusal that [`append_in`](Self::append_in) met in a caller's transaction, once that has
     /// ended (E2). While it is open it holds the write lock, and this waits for it.
     ///
-    /// Of a refusal whose record is stored or counted already, it does nothing and says so.
+    /// Of a refusal whose record is stored or counted already, it does nothing and says so. Not idempotent otherwise: each
+    /// call counts once. Cancel safe: a dropped future has stored all of it or nothing.
     ///
     /// # Errors
     ///
@@ -77,7 +78,8 @@ impl SqliteLedger {
     }
 
     /// Ends this ledger's threads and waits for it: what is queued is served, the last counts of evidence are written,
-    /// and the file is closed. Later calls on any clone are refused as [`FailureKind::Closed`].
+    /// and the file is closed. Later calls on any clone are refused as [`FailureKind::Closed`]. It has no error: counts that
+    /// can not be written within a second are lost (E3). Cancel safe: a dropped future does not stop it.
     pub async fn close(self) {
         self.shared().is_closed.store(true, Ordering::Release);
         self.inner.readers.close().await;

@@ -42,7 +42,7 @@ impl FileWitness {
         Ok(Self { queue })
     }
 
-    /// All marks, for an operator who looks for the highest generation that was ever seen. In no order.
+    /// All marks, for an operator who looks for the highest generation that was ever seen. In no order. Cancel safe.
     ///
     /// # Errors
     ///

@@ -99,7 +99,7 @@ impl Pool {
         held.map(|(partition, _)| partition.clone()).collect()
     }
 
-    /// Gives a partition back, as [`Writer::release`] does; `None` where the pool does not hold it.
+    /// Gives a partition back, as [`Writer::release`] does; `None` where the pool does not hold it. Cancel safe as that.
     ///
     /// # Errors
     ///
@@ -111,7 +111,8 @@ impl Pool {
         }
     }
 
-    /// Gives all back, side by side: one that takes long, or fails, does not hold the others up.
+    /// Gives all back, side by side: one that takes long, or fails, does not hold the others up. Each has its own answer,
+    /// which is that of [`Writer::release`]. Cancel safe as that.
     pub async fn release_all(&self) -> Vec<(PartitionId, crate::Result<Released>)> {
         let writers: Vec<(PartitionId, Writer)> =
             self.lock().iter().map(|(partition, writer)| (partition.clone(), writer.clone())).collect();

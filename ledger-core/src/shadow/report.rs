@@ -69,7 +69,11 @@ pub struct WouldBeRefusal {
 }
 
 impl ShadowReport {
-    /// Reads logs and records of these partitions, page by page. Needs no lease.
+    /// Reads logs and records of these partitions, page by page. Needs no lease, and writes nothing. Cancel safe.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](FencedLedger::read) and [`rejections`](FencedLedger::rejections).
     pub async fn read(ledger: &dyn FencedLedger, partitions: &[PartitionId]) -> Result<Self> {
         let mut report = Self::default();
         let mut writers = BTreeMap::new();
