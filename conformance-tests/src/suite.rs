@@ -149,13 +149,16 @@ impl Default for Suite {
     }
 }
 
+/// A test runs beside others: what tells a case that hangs from one on a busy machine.
+const IN_A_TEST: Duration = Duration::from_secs(120);
+
 /// Runs one case as the body of a test: for [`conformance_tests!`](crate::conformance_tests).
 ///
 /// # Panics
 ///
 /// With the violation, or with the skip: a test that ran nothing must not print as passed.
 pub fn run_test(harness: &dyn Harness, id: &str) {
-    let report = block_on(Suite::new().only(|case| case.id == id).run(harness));
+    let report = block_on(Suite::new().time_out(IN_A_TEST).only(|case| case.id == id).run(harness));
     for case in &report.cases {
         match &case.outcome {
             Outcome::Passed => {}
