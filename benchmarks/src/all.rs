@@ -1,4 +1,4 @@
-//! `… -- all`: every benchmark but `postgres-costs`, and from its figures `docs/benchmarks.json`, the generated part of
+//! `… -- all`: every benchmark but the four with sections of their own on the page, and from its figures `docs/benchmarks.json`, the generated part of
 //! `docs/benchmarks.md`, and the plots.
 
 use std::fmt::Write as _;
