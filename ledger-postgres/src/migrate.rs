@@ -41,7 +41,7 @@ impl Schema {
         self.migrate_within(connection, PATIENCE).await
     }
 
-    /// [`migrate`](Self::migrate) on a connection of its own: to the server itself, not to a pooler.
+    /// [`migrate`](Self::migrate) on a connection of its own: to the server itself, not to a pooler. Cancel safe as that.
     ///
     /// # Errors
     ///
@@ -54,7 +54,8 @@ impl Schema {
         done
     }
 
-    /// [`migrate`](Self::migrate), which begins no try that could end after `patience`, but for the first.
+    /// [`migrate`](Self::migrate), which begins no try that could end after `patience`, but for the first. Cancel safe as
+    /// that.
     ///
     /// # Errors
     ///

@@ -12,28 +12,14 @@ use crate::sabotage::{Sabotage, pick, sabotage};
 /// Of pages, forward and backward. Each is wrong wherever it lands, and so is found each time.
 pub(crate) const READS: &[Sabotage] = &[
     sabotage("page with a hole", Kind::WrongAnswer, "has no gap (D2)", 100, |it, rng| {
-        edit(it, rng, &is_forward, |page| {
-            let is_long = page.entries.len() > 2;
-            if is_long {
-                page.entries.remove(1);
-            }
-            is_long
-        })
+        edit(it, rng, &is_forward, |page| page.lose(1))
     }),
     sabotage(
         "page that starts behind its start",
         Kind::WrongAnswer,
         "starts where it was asked for",
         100,
-        |it, rng| {
-            edit(it, rng, &is_forward, |page| {
-                let is_long = page.entries.len() > 1;
-                if is_long {
-                    page.entries.remove(0);
-                }
-                is_long
-            })
-        },
+        |it, rng| edit(it, rng, &is_forward, |page| page.lose(0)),
     ),
     sabotage(
         "empty page, and nothing more",
@@ -127,6 +113,15 @@ struct Page<'a> {
 }
 
 impl Page<'_> {
+    /// Without an entry that another follows. Says whether there was one.
+    fn lose(&mut self, nth: usize) -> bool {
+        let is_followed = self.entries.len() > nth + 1;
+        if is_followed {
+            self.entries.remove(nth);
+        }
+        is_followed
+    }
+
     /// Says whether there was anything.
     fn empty(&mut self, more: bool) -> bool {
         *self.more = more;
