@@ -70,20 +70,30 @@ fn decided(row: &PgRow, group: &Group) -> Result<Decided, Box<dyn std::error::Er
     {
         Ok(row.try_get::<Option<Vec<T>>, _>(column)?.unwrap_or_default())
     }
-    let members: Vec<i64> = list(row, 0)?;
-    let lasts: Vec<i64> = list(row, 1)?;
-    let times: Vec<i64> = list(row, 2)?;
-    let revisions: Vec<i64> = list(row, 3)?;
-    let behind: Vec<bool> = list(row, 4)?;
-    let chains: Vec<Vec<u8>> = list(row, 5)?;
-    let held: Vec<i64> = list(row, 6)?;
-    let mut granted: Vec<Option<Granted>> = group.members.iter().map(|_| None).collect();
+    let lasts: Vec<Option<i64>> = list(row, 0)?;
+    let times: Vec<Option<i64>> = list(row, 1)?;
+    let revisions: Vec<Option<i64>> = list(row, 2)?;
+    let behind: Vec<Option<bool>> = list(row, 3)?;
+    let chains: Vec<Option<Vec<u8>>> = list(row, 4)?;
+    let held: Vec<i64> = list(row, 5)?;
     let facts = lasts.into_iter().zip(times).zip(revisions).zip(behind).zip(chains);
-    for (member, ((((last, time), revision), behind), chain)) in members.into_iter().zip(facts) {
-        let place = index(member).and_then(|nth| granted.get_mut(nth)).ok_or("it names no member")?;
+    let mut granted = Vec::with_capacity(group.members.len());
+    for ((((last, time), revision), behind), chain) in facts {
+        let Some(last) = last else {
+            granted.push(None);
+            continue;
+        };
+        let (Some(time), Some(revision), Some(behind), Some(chain)) = (time, revision, behind, chain) else {
+            return Err("a granted append has not all of its facts".into());
+        };
         let chain = chain.try_into().map_err(|_| "a chain value has not 32 bytes")?;
-        *place = Some(Granted { last, time, revision, behind, chain: Digest::new(chain) });
+        granted.push(Some(Granted { last, time, revision, behind, chain: Digest::new(chain) }));
     }
+    // Where nothing was decided, there are none.
+    if !granted.is_empty() && granted.len() != group.members.len() {
+        return Err("it answers another number of appends".into());
+    }
+    granted.resize_with(group.members.len(), || None);
     Ok(Decided { granted, held: held.into_iter().filter_map(index).collect() })
 }
 

@@ -5,7 +5,7 @@ use ledger_core::{Invalid, LedgerError, Result};
 use crate::statement::{GRANTS, GRANTS_OPERATOR, MIGRATION_INSERT, MIGRATION_LOCK, ROUTINES, VERSIONS};
 
 /// The version of the schema that this library writes and reads.
-pub const SCHEMA_VERSION: i32 = 3;
+pub const SCHEMA_VERSION: i32 = 4;
 
 /// The schema in which one ledger lives.
 ///

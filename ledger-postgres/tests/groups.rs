@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use common::{Place, Wanted, append, event, holder, partition, scale, seconds};
+use common::{Place, Wanted, append, claim, event, holder, partition, scale, seconds};
 use ledger_core::{
     AcquisitionId, Append, AppendId, Appended, Claim, Claimed, Expected, FencedLedger, FencedLedgerExt, Generation,
     Lease, LedgerError, PageSize, Position, Reason, Result, Ttl, Verification,
@@ -105,20 +105,22 @@ impl World {
             .fetch_one(&mut self.shell)
             .await
             .expect("decided");
-        let bigs = |column: usize| row.get::<Option<Vec<i64>>, _>(column).unwrap_or_default();
-        let (members, lasts, times, revisions) = (bigs(0), bigs(1), bigs(2), bigs(3));
-        let behind = row.get::<Option<Vec<bool>>, _>(4).unwrap_or_default();
-        let chains = row.get::<Option<Vec<Vec<u8>>>, _>(5).unwrap_or_default();
-        assert!(bigs(6).is_empty(), "nobody else holds a partition");
-        let facts = lasts.into_iter().zip(times).zip(revisions).zip(behind).zip(chains);
-        members
-            .into_iter()
-            .zip(facts)
-            .map(|(nth, ((((last, time), revision), behind), chain))| {
-                let nth = usize::try_from(nth - 1).expect("counted from 1");
-                (nth, Granted { last, time, revision, behind, chain })
+        let bigs = |column: usize| row.get::<Option<Vec<Option<i64>>>, _>(column).unwrap_or_default();
+        let (lasts, times, revisions) = (bigs(0), bigs(1), bigs(2));
+        let behind = row.get::<Option<Vec<Option<bool>>>, _>(3).unwrap_or_default();
+        let chains = row.get::<Option<Vec<Option<Vec<u8>>>>, _>(4).unwrap_or_default();
+        assert!(bigs(5).is_empty(), "nobody else holds a partition");
+        assert!(lasts.is_empty() || lasts.len() == calls.len(), "by append");
+        let granted = |nth: usize| {
+            Some(Granted {
+                last: lasts[nth]?,
+                time: times[nth].expect("of a granted append"),
+                revision: revisions[nth].expect("of a granted append"),
+                behind: behind[nth].expect("of a granted append"),
+                chain: chains[nth].clone().expect("of a granted append"),
             })
-            .collect()
+        };
+        (0..lasts.len()).filter_map(|nth| granted(nth).map(|granted| (nth, granted))).collect()
     }
 
     /// All that is stored, as text.
@@ -271,6 +273,9 @@ async fn a_group_decides_as_the_single_form_does() {
                         calls.push(one);
                     }
                 }
+                // Those of a lease side by side, as a group has them.
+                let lanes: Vec<Lease> = calls.iter().map(|(lease, _)| lease.clone()).collect();
+                calls.sort_by_key(|(lease, _)| lanes.iter().position(|other| other == lease));
                 let [by_group, by_answers, by_order] = &mut worlds;
                 let granted = by_group.group(&calls).await;
                 let rest = || (0..calls.len()).filter(|nth| !granted.contains_key(nth));
@@ -312,6 +317,56 @@ async fn a_group_decides_as_the_single_form_does() {
                 world.place.drop().await;
             }
         }
+    }
+}
+
+/// What a group can not carry from one append of a partition to the next, it leaves out: a clock that is set back between two
+/// of its readings (T2), and appends of one slot that do not stand side by side.
+#[tokio::test]
+async fn a_group_that_can_not_be_followed_decides_nothing() {
+    for wanted in Wanted::BOTH {
+        let place = Place::new(wanted).await;
+        let ledger = place.open().await;
+        for name in ["p", "q"] {
+            claim(&ledger, name, "a", seconds(600)).await;
+        }
+        let mut shell = place.shell().await;
+        let group = |slots: &str, names: &str| {
+            place.sql(&format!(
+                "select cardinality(array_remove(g.lasts, null)) from (select array_agg(x.name order by x.name) as names,
+                    array_agg(x.acquisition order by x.name) as acquisitions from fenced_ledger.partition x
+                    where x.name = any ({names})) l,
+                 lateral fenced_ledger.append_many(l.names, array_fill(1::bigint, array[cardinality(l.names)]),
+                    l.acquisitions, array_fill('a'::text, array[cardinality(l.names)]), {slots},
+                    array[gen_random_uuid(), gen_random_uuid(), gen_random_uuid()], array[null, null, null]::bigint[],
+                    array[sha256('x'), sha256('y'), sha256('z')], array[1, 1, 1], array['k', 'k', 'k'],
+                    array['1', '2', '3'], array['{{}}', '{{}}', '{{}}'],
+                    array_fill(0::bigint, array[cardinality(l.names)]), null) g"
+            ))
+        };
+        for (slots, names, granted) in [
+            ("array[1, 1, 1]", "array['p']", Some(3)),
+            ("array[1, 2, 2]", "array['p', 'q']", Some(3)),
+            ("array[1, 2, 1]", "array['p', 'q']", None),
+        ] {
+            let decided: Option<i32> =
+                sqlx::query_scalar(group(slots, names)).fetch_one(&mut shell).await.expect("decided");
+            assert_eq!(decided, granted, "{wanted}: {slots}");
+        }
+        // Each reading a microsecond before the one that came last.
+        place
+            .run(
+                "create sequence fenced_ledger.back;
+                 create or replace function fenced_ledger.clock() returns bigint language sql volatile as
+                 $$ select (extract(epoch from clock_timestamp())::bigint + 60) * 1000000
+                     - nextval('fenced_ledger.back') $$",
+            )
+            .await;
+        let mut shell = place.shell().await;
+        let decided: Option<i32> =
+            sqlx::query_scalar(group("array[1, 1, 1]", "array['p']")).fetch_one(&mut shell).await.expect("decided");
+        assert_eq!(decided, None, "{wanted}: the clock goes back");
+        place.drop().await;
     }
 }
 
