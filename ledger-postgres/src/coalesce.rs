@@ -2,7 +2,9 @@
 //!
 //! No timer: an append that finds nothing on its way goes at once, by the single form and in its caller's own task. Those
 //! that come while others are on their way form the next group. Up to [`GROUPS`] groups are on their way at a time, each
-//! driven by a task of its own, so that a caller who leaves takes nobody along. A group never waits for a lock: where
+//! driven by a task of its own, so that a caller who leaves takes nobody along. One that came back takes those along whom
+//! it has answered and who come again at once, and leaves as many to the other: a group has a price, whatever its size.
+//! A group never waits for a lock: where
 //! another session holds a partition, one append waits there by the single form, and the others of that partition for
 //! it; all other partitions go on.
 //!
@@ -29,8 +31,14 @@ pub(crate) const GROUPS: usize = 2;
 /// The most appends of one group: more of them save little, and make all of them wait.
 const MEMBERS: usize = 128;
 
+/// A group that has so many appends leaves the other lanes to the next, if those would be no fewer then.
+const FEW: usize = 16;
+
 /// The most appends of one lane in a group, where other lanes wait too: a hot partition leaves room for them.
 const SHARE: usize = MEMBERS / 2;
+
+/// After so many looks at which nobody new has come, a group goes. Another thread may be about to send.
+const STILL: usize = 3;
 
 /// The most bytes of one group, kinds, payloads and metadata.
 const GROUP_BYTES: usize = 256 * 1024;
@@ -101,6 +109,11 @@ struct State {
     /// The position that the last group of a lease has reached: where the server begins to look for the newest.
     near: HashMap<AcquisitionId, i64>,
     groups: usize,
+    /// Groups that came back, and wait for those whom they have answered.
+    gathering: usize,
+    /// Appends that wait, and those that are in a group on its way.
+    waiting: usize,
+    flying: usize,
     /// Calls that found nothing on its way.
     lone: usize,
     numbers: u64,
@@ -217,6 +230,7 @@ impl State {
         let (answer, receiver) = oneshot::channel();
         let queue = self.lanes.entry(lane.clone()).or_default();
         queue.waiting.push_back(Member { append: append.clone(), answer, number });
+        self.waiting += 1;
         if !queue.busy && !std::mem::replace(&mut queue.queued, true) {
             self.ready.push_back(lane.clone());
         }
@@ -227,6 +241,7 @@ impl State {
     fn withdraw(&mut self, lane: &Lane, number: u64) -> Option<Member> {
         let waiting = &mut self.lanes.get_mut(lane)?.waiting;
         let at = waiting.iter().position(|member| member.number == number)?;
+        self.waiting -= 1;
         waiting.remove(at)
     }
 
@@ -251,18 +266,24 @@ impl State {
         self.near.insert(acquisition, last);
     }
 
-    /// Whether another group may go; it is counted then.
+    /// Whether another group may go; it is counted then. While one gathers, that is the next.
     fn starts(&mut self) -> bool {
-        let starts = !self.ready.is_empty() && self.groups < GROUPS;
+        let starts = !self.ready.is_empty() && self.groups < GROUPS && self.gathering == 0;
         self.groups += usize::from(starts);
         starts
     }
 
-    /// The next group, within its bounds.
+    /// The next group, within its bounds. Those on their way at the same time are about as large as one another: a small
+    /// one beside a large one would have the price of a group for a few.
     fn take(&mut self) -> Option<Group> {
         let mut group = Group::default();
         let (mut ids, mut bytes) = (HashSet::new(), 0);
+        let even = (self.waiting + self.flying).div_ceil(GROUPS).max(FEW);
         while let Some(lane) = self.ready.pop_front() {
+            if group.members.len() >= even {
+                self.ready.push_front(lane);
+                break;
+            }
             let Some(queue) = self.lanes.get_mut(&lane) else { continue };
             queue.queued = false;
             // Whoever waits there goes on when that call has ended.
@@ -275,6 +296,7 @@ impl State {
             while let Some(member) = queue.waiting.front() {
                 if member.answer.is_closed() {
                     queue.waiting.pop_front();
+                    self.waiting -= 1;
                     continue;
                 }
                 // No id twice in one call: the second is answered from what the first has written.
@@ -298,6 +320,8 @@ impl State {
                 break;
             }
         }
+        self.waiting -= group.members.len();
+        self.flying += group.members.len();
         (!group.members.is_empty()).then_some(group)
     }
 }
@@ -305,6 +329,7 @@ impl State {
 /// One of the groups that may be on their way.
 struct Turn {
     shared: Arc<Shared>,
+    gathers: bool,
     ended: bool,
 }
 
@@ -312,14 +337,43 @@ struct Turn {
 impl Drop for Turn {
     fn drop(&mut self) {
         if !self.ended {
-            self.shared.coalescer.lock().groups -= 1;
+            let mut state = self.shared.coalescer.lock();
+            state.groups -= 1;
+            state.gathering -= usize::from(self.gathers);
         }
     }
 }
 
 impl Turn {
+    /// A group of so many has come back. Those whom it answers do not start another, but go with its next.
+    fn came_back(&mut self, members: usize) -> MutexGuard<'_, State> {
+        self.gathers = true;
+        let mut state = self.shared.coalescer.lock();
+        state.flying -= members;
+        state.gathering += 1;
+        state
+    }
+
+    /// Those who were answered come again before the next group is formed: it waits while others run and as long as some
+    /// come, and for no time.
+    async fn gather(&mut self) {
+        let come = |turn: &Self| turn.shared.coalescer.lock().numbers;
+        let mut before = come(self);
+        let mut still = 0;
+        for _ in 0..MEMBERS {
+            tokio::task::yield_now().await;
+            let now = come(self);
+            still = if now == before { still + 1 } else { 0 };
+            if still == STILL {
+                break;
+            }
+            before = now;
+        }
+    }
+
     fn take(&mut self) -> Option<Group> {
         let mut state = self.shared.coalescer.lock();
+        state.gathering -= usize::from(std::mem::take(&mut self.gathers));
         let group = state.take();
         // Under one lock with the look at the queue: nobody is left waiting without a driver.
         if group.is_none() {
@@ -339,7 +393,7 @@ fn start(starts: bool, shared: &Arc<Shared>) {
     if !starts {
         return;
     }
-    let turn = Turn { shared: shared.clone(), ended: false };
+    let turn = Turn { shared: shared.clone(), gathers: false, ended: false };
     // Without a runtime, the next append that comes starts one.
     if let Ok(runtime) = tokio::runtime::Handle::try_current() {
         runtime.spawn(drive(turn));
@@ -348,38 +402,38 @@ fn start(starts: bool, shared: &Arc<Shared>) {
 
 async fn drive(mut turn: Turn) {
     while let Some(group) = turn.take() {
-        let mut sent = Sent { shared: turn.shared.clone(), group: Some(group) };
-        sent.run().await;
-        drop(sent);
-        // Those who were answered come again before the next group is formed.
-        tokio::task::yield_now().await;
+        Sent { turn: &mut turn, group: Some(group) }.run().await;
+        turn.gather().await;
     }
 }
 
 /// A group on its way. Its lanes go on whatever becomes of it.
-struct Sent {
-    shared: Arc<Shared>,
+struct Sent<'t> {
+    turn: &'t mut Turn,
     group: Option<Group>,
 }
 
-impl Drop for Sent {
+impl Drop for Sent<'_> {
     fn drop(&mut self) {
         if let Some(group) = self.group.take() {
-            let mut state = self.shared.coalescer.lock();
+            let mut state = self.turn.shared.coalescer.lock();
+            state.flying -= group.members.len();
             group.lanes.into_iter().for_each(|lane| state.free(lane));
         }
     }
 }
 
-impl Sent {
+impl Sent<'_> {
     async fn run(&mut self) {
         let Some(group) = &self.group else { return };
-        let decided = group::send(&self.shared.runner, group).await;
+        let decided = group::send(&self.turn.shared.runner, group).await;
         let Some(Group { lanes, members, .. }) = self.group.take() else { return };
         let (mut granted, held) = match decided {
             Ok(decided) => (decided.granted, decided.held),
             Err(error) => {
-                self.free(lanes);
+                let mut state = self.turn.came_back(members.len());
+                lanes.into_iter().for_each(|lane| state.free(lane));
+                drop(state);
                 for (_, member) in members {
                     // Surely not written: the single form tries again, and says what the trouble is.
                     let word = match &error {
@@ -394,7 +448,7 @@ impl Sent {
         let mut passes = Vec::new();
         let mut answers = Vec::with_capacity(members.len());
         {
-            let mut state = self.shared.coalescer.lock();
+            let mut state = self.turn.came_back(members.len());
             let mut waits: Vec<Option<Lane>> = lanes.into_iter().map(Some).collect();
             let mut behind: Vec<(Lane, Member)> = Vec::new();
             for (nth, (slot, member)) in members.into_iter().enumerate() {
@@ -417,6 +471,7 @@ impl Sent {
                     None => answers.push((member, Word::Alone(None))),
                 }
             }
+            state.waiting += behind.len();
             for (lane, member) in behind.into_iter().rev() {
                 state.lanes.entry(lane).or_default().waiting.push_front(member);
             }
@@ -425,17 +480,12 @@ impl Sent {
             }
         }
         for (_, lane, member) in passes {
-            let pass = Pass { shared: self.shared.clone(), lane: Some(lane), lone: false };
+            let pass = Pass { shared: self.turn.shared.clone(), lane: Some(lane), lone: false };
             answers.push((member, Word::Alone(Some(pass))));
         }
         for (member, word) in answers {
             drop(member.answer.send(word));
         }
-    }
-
-    fn free(&self, lanes: Vec<Lane>) {
-        let mut state = self.shared.coalescer.lock();
-        lanes.into_iter().for_each(|lane| state.free(lane));
     }
 }
 
@@ -453,6 +503,50 @@ mod tests {
     fn lane() -> Lane {
         let (partition, holder) = (PartitionId::new("p").expect("a name"), Holder::new("a").expect("a name"));
         Lane { partition, holder, generation: Generation::FIRST, acquisition: AcquisitionId::mint() }
+    }
+
+    /// So many appends wait, each in a lane of its own.
+    fn crowd(state: &mut State, count: u64) -> Vec<oneshot::Receiver<Word>> {
+        (0..count).map(|number| state.wait(&lane(), &append(), number)).collect()
+    }
+
+    #[test]
+    fn groups_on_their_way_at_one_time_are_of_one_size() {
+        let mut state = State::default();
+        let waiting = crowd(&mut state, 60);
+        let sizes: Vec<usize> = std::iter::from_fn(|| state.take()).map(|group| group.members.len()).collect();
+        assert_eq!(sizes, [30, 30]);
+        assert_eq!((state.waiting, state.flying), (0, 60));
+        // Those of a small one are no more than a few.
+        let mut state = State::default();
+        let few = crowd(&mut state, FEW as u64 + 4);
+        assert_eq!(state.take().map(|group| group.members.len()), Some(FEW));
+        assert_eq!(state.take().map(|group| group.members.len()), Some(4));
+        // Those of one lane stay together: its next group waits for this one.
+        let (lane, mut state) = (lane(), State::default());
+        let one: Vec<_> = (0..60).map(|number| state.wait(&lane, &append(), number)).collect();
+        assert_eq!(state.take().map(|group| group.members.len()), Some(60));
+        drop((waiting, few, one));
+    }
+
+    #[test]
+    fn no_group_starts_beside_one_that_gathers() {
+        let mut state = State { groups: 1, gathering: 1, ..State::default() };
+        let waiting = crowd(&mut state, 2);
+        assert!(!state.starts() && state.groups == 1);
+        state.gathering = 0;
+        assert!(state.starts() && state.groups == 2, "it has gone");
+        assert!(!state.starts(), "as many as may be");
+        drop(waiting);
+    }
+
+    #[test]
+    fn who_left_is_not_counted() {
+        let mut state = State::default();
+        let mut waiting = crowd(&mut state, 3);
+        drop(waiting.pop());
+        assert_eq!(state.take().map(|group| group.members.len()), Some(2));
+        assert_eq!((state.waiting, state.flying), (0, 2));
     }
 
     #[test]
