@@ -22,6 +22,7 @@ const ALL: &[Broken] = &[
         name: "the clock of the transaction's start, as `now()` is: read before the lock is won",
         replaced: &[
             Replaced { function: "append", text: "clock_at := fenced_ledger.clock();", by: "" },
+            Replaced { function: "append", text: "fenced_ledger.clock() as clock_at", by: "clock_at" },
             Replaced {
                 function: "append",
                 text: "for try in 1 .. 4 loop",
@@ -41,7 +42,7 @@ const ALL: &[Broken] = &[
                 text: "and p.vacancy is null and p.recorded_at < p.expires_at",
                 by: "and p.vacancy is null and fenced_ledger.clock() < p.expires_at",
             },
-            Replaced { function: "append", text: "if judged_at < x.expires_at and coalesce", by: "if coalesce" },
+            Replaced { function: "append", text: "if judged_at < x.expires_at and not", by: "if not" },
         ],
         case: "stw10_expiry_passes_while_waiting_for_the_lock",
         says: "refused as Expired",

@@ -37,7 +37,6 @@ declare
     clock_at bigint;
     judged_at bigint;
     n integer := cardinality(p_payloads);
-    tries integer := 1;
     link bytea;
     metadata json;
     wrote boolean;
@@ -55,7 +54,7 @@ begin
         if p_wait is not null then perform fenced_ledger.bound_wait(p_wait); end if;
         if p_idle is not null then perform fenced_ledger.bound_idle(p_idle); end if;
     end if;
-    loop
+    for try in 1 .. 4 loop
         select p.id, p.expires_at, p.recorded_at, p.renewals, p.head, p.chain, p.chain_partition, p.chain_tenure into x
             from fenced_ledger.partition p
             where p.name = p_name and p.generation = p_generation and p.acquisition = p_acquisition
@@ -80,13 +79,14 @@ begin
                         metadata := p_metadata[1]::json;
                         insert into fenced_ledger.log (partition, position, kind, metadata, payload)
                             select x.id, t.position + u.i, p_kinds[1], metadata, u.p::json
-                            from unnest(p_payloads) with ordinality u (p, i) where u.i < n;
+                            from (select generate_series(1, n), unnest(p_payloads)) u (i, p) where u.i < n;
                     elsif n > 1 then
                         if cardinality(p_kinds) = 1 then p_kinds := array_fill(p_kinds[1], array[n]); end if;
                         if cardinality(p_metadata) = 1 then p_metadata := array_fill(p_metadata[1], array[n]); end if;
                         insert into fenced_ledger.log (partition, position, kind, metadata, payload)
                             select x.id, t.position + u.i, u.k, u.m::json, u.p::json
-                            from unnest(p_kinds, p_payloads, p_metadata) with ordinality u (k, p, m, i) where u.i < n;
+                            from (select generate_series(1, n), unnest(p_kinds), unnest(p_payloads), unnest(p_metadata))
+                                u (i, k, p, m) where u.i < n;
                     end if;
                     link := fenced_ledger.chain_link(t.chain, x.chain_partition, t.position + 1, t.position + n, judged_at,
                         x.chain_tenure, p_id, p_content);
@@ -129,8 +129,7 @@ begin
             when p_expected <> s.head or s.head > 9223372036854775807 - n then 'PositionConflict' end;
         exit when verdict is not null and (locked or s.id is null
             or fenced_ledger.visibly_ended(p_generation, s.generation, s.vacancy, s.ended_at, s.expires_at));
-        if tries = 4 then raise exception 'the partition kept changing' using errcode = '40001'; end if;
-        tries := tries + 1;
+        if try = 4 then raise exception 'the partition kept changing' using errcode = '40001'; end if;
     end loop;
     if p_own and verdict not in ('Replay', 'PositionConflict') then
         wrote := verdict = 'Expired' and locked;

@@ -287,12 +287,15 @@ impl StoreCopy for Copied {
         let copy = &self.copy;
         // Whoever writes just then is waited for, and goes on over the copy afterwards.
         let lock = |table: &String| format!("lock table fenced_ledger.{table} in access exclusive mode;");
-        let back = |table: &String| {
-            let insert = format!("insert into fenced_ledger.{table} overriding system value");
-            format!("delete from fenced_ledger.{table}; {insert} table fenced_ledger.{copy}_{table};")
-        };
-        let (locks, backs): (String, String) =
-            (self.tables.iter().map(lock).collect(), self.tables.iter().map(back).collect());
+        let locks: String = self.tables.iter().map(lock).collect();
+        let mut backs = String::new();
+        for table in &self.tables {
+            let columns = self.place.written(table).await;
+            backs += &format!(
+                "delete from fenced_ledger.{table}; insert into fenced_ledger.{table} ({columns}) overriding system value
+                 select {columns} from fenced_ledger.{copy}_{table};"
+            );
+        }
         self.place.run(&format!("begin; {locks} {backs} commit;")).await;
         Ok(())
     }
