@@ -12,7 +12,7 @@ macro_rules! uuid_newtype {
         pub struct $name(Uuid);
 
         impl $name {
-            /// Mints a new one: a UUID of version 7 (time-ordered, 74 random bits).
+            /// Mints a new one: a UUID of version 7 (time-ordered, 62 random bits at least).
             pub fn mint() -> Self {
                 Self($mint())
             }

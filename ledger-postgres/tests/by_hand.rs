@@ -106,7 +106,7 @@ const BY_HAND: &[ByHand] = &[
             ("array[4]::bigint[]", &[]),
             ("array[A]::uuid[]", &[]),
             ("array['a']", &[]),
-            ("array[1, 1]", &["array[1]"]),
+            ("array[1, 1]", &["array[1]", "array[1, null]", "array[0, 1]"]),
             ("array[A, B]::uuid[]", &["array[A, null]::uuid[]", "array[A, nil]::uuid[]", "array[A]::uuid[]"]),
             ("array[null, null]::bigint[]", &["array[null]::bigint[]"]),
             ("array[sha256('x'), sha256('y')]", &["array[sha256('x'), null]", "array[sha256('x'), '\\x00']"]),

@@ -162,3 +162,24 @@ async fn the_other_statements_run_on_each_major() {
         place.run(&format!("drop role {role}")).await;
     }
 }
+
+/// The clock's arithmetic, over moments that are spread over all of its years: a double is not exact beyond them.
+#[tokio::test]
+async fn the_clock_tells_each_microsecond_from_the_next() {
+    let text = files()["clock"].clone();
+    let body = text.split("$$").nth(1).expect("a body").replace("pg_catalog.clock_timestamp()", "t.at");
+    assert!(body.contains("t.at"), "{body}");
+    let sql = format!(
+        "select count(*), count(*) filter (where ({body}) <> (extract(epoch from t.at) * 1000000)::bigint) from (
+            select timestamptz 'epoch' + random() * (timestamptz '2100-01-01' - timestamptz 'epoch') as at
+            from generate_series(1, 200000)) t"
+    );
+    for wanted in Wanted::BOTH {
+        let place = Place::new(wanted).await;
+        let mut shell = place.shell().await;
+        let (compared, differ): (i64, i64) =
+            sqlx::query_as(place.sql(&sql)).fetch_one(&mut shell).await.expect("compared");
+        assert_eq!((compared, differ), (200_000, 0), "{wanted}");
+        place.drop().await;
+    }
+}

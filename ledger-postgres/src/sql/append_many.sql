@@ -17,10 +17,10 @@
 -- took 0.3 ms to start, and 16 to 25 us more for each append.
 --
 -- A slot is a partition with the lease that is presented for it; `p_slots` gives the slot of each append, and `p_counts`
--- how many of the events are its own; the appends of a slot stand side by side, in the order of the slots. `p_near` has by slot a position that the log has reached, or 0: a look for the
--- newest entry reads all that the index's last page has of the partition from there on, up to 5 us. Where the log ends
--- before it, nothing is granted. No id may be in one call twice. Above read committed nothing is decided here
--- (see assert_fresh.sql).
+-- how many of the events are its own. The appends of a slot stand side by side, in the order of the slots. `p_near` has by
+-- slot a position that the log has reached, or 0: a look for the newest entry reads all that the index's last page has of
+-- the partition from there on, up to 5 us. Where the log ends before it, nothing is granted. No id may be in one call
+-- twice. Above read committed nothing is decided here (see assert_fresh.sql).
 --
 -- What is answered is by append, and NULL where it was not granted; `chains` says nothing there.
 create function fenced_ledger.append_many(
@@ -47,6 +47,7 @@ declare
     withins bytea[];
     -- By append: those that are left out, as their id is in the log or another head is expected.
     outs integer[];
+    -- By append: how many events of its slot it ends, and the reading of the clock that judges it.
     uptos bigint[];
     clocks bigint[];
     -- By append: the chain value before it, where it is the first of its slot, and the rest of its link.
@@ -54,14 +55,16 @@ declare
     links bytea[];
     -- By append: the place of its last event, where one has several.
     ends integer[];
+    -- By slot: the head that an append is to expect.
     ahead bigint[];
     head bigint;
     tip bytea;
 begin
     -- As in `append`: for whoever calls by hand (S5). No query among the conditions, which would cost each call its start: what
     -- all have in common is looked at once, and contents where one was not granted.
-    if (n = cardinality(p_slots) and '00000000-0000-0000-0000-000000000000' <> all (p_ids) and n = cardinality(p_expected)
-        and n = cardinality(p_contents) and n = cardinality(p_counts) and 1 <= all (p_counts) and 10000 >= all (p_counts)
+    if (n = cardinality(p_slots) and 1 <= all (p_slots) and '00000000-0000-0000-0000-000000000000' <> all (p_ids)
+        and n = cardinality(p_expected) and n = cardinality(p_contents)
+        and n = cardinality(p_counts) and 1 <= all (p_counts) and 10000 >= all (p_counts)
         and cardinality(p_payloads) = cardinality(p_kinds) and cardinality(p_metadata) = cardinality(p_kinds)
         and fenced_ledger.is_kind(p_kinds[1])) is not true
     then

@@ -1,4 +1,4 @@
--- The layout, version 1, and with version_2.sql and version_3.sql all of it; a later version adds a step of its own (S3).
+-- The layout, version 1, and with version_2.sql to version_4.sql all of it; a later version adds a step of its own (S3).
 --
 -- Times are whole microseconds since 1970 as bigint (T1): the header takes them as they are stored, and neither a
 -- session's time zone nor its DateStyle can reach them. Names compare byte for byte (COLLATE "C"). The partition's key
