@@ -44,7 +44,7 @@ const ANSWER: usize = 25;
 
 pub(crate) const APPEND: Function = Function { name: "append", writes: Some(ANSWER), arguments: 14 };
 /// Without a twin: groups are sent on connections of the library's own alone.
-pub(crate) const APPEND_MANY: Function = Function { name: "append_many", writes: Some(0), arguments: 14 };
+pub(crate) const APPEND_GROUP: Function = Function { name: "append_group", writes: Some(0), arguments: 14 };
 pub(crate) const CLAIM: Function = Function { name: "claim", writes: Some(ANSWER), arguments: 8 };
 pub(crate) const RENEW: Function = Function { name: "renew", writes: Some(ANSWER), arguments: 7 };
 pub(crate) const RELEASE: Function = Function { name: "release", writes: Some(ANSWER), arguments: 6 };

@@ -31,7 +31,7 @@ pub(crate) const GROUPS: usize = 2;
 /// The most appends of one group: more of them save little, and make all of them wait.
 const MEMBERS: usize = 128;
 
-/// A group that has so many appends leaves the other lanes to the next, if those would be no fewer then.
+/// So many appends are one group, however few the others are then: it is not worth the price of two.
 const FEW: usize = 16;
 
 /// The most appends of one lane in a group, where other lanes wait too: a hot partition leaves room for them.
@@ -39,6 +39,9 @@ const SHARE: usize = MEMBERS / 2;
 
 /// After so many looks at which nobody new has come, a group goes. Another thread may be about to send.
 const STILL: usize = 3;
+
+/// After so many, whoever comes.
+const TURNS: usize = 16;
 
 /// The most bytes of one group, kinds, payloads and metadata.
 const GROUP_BYTES: usize = 256 * 1024;
@@ -354,20 +357,20 @@ impl Turn {
         state
     }
 
-    /// Those who were answered come again before the next group is formed: it waits while others run and as long as some
-    /// come, and for no time.
+    /// Those who were answered come again before the next group is formed: while some come, and no more of them than a
+    /// group takes, other tasks have their turn, so and so often. It waits for no time.
     async fn gather(&mut self) {
-        let come = |turn: &Self| turn.shared.coalescer.lock().numbers;
-        let mut before = come(self);
-        let mut still = 0;
-        for _ in 0..MEMBERS {
+        let (mut before, mut still) = (None, 0);
+        for _ in 0..TURNS {
             tokio::task::yield_now().await;
-            let now = come(self);
-            still = if now == before { still + 1 } else { 0 };
-            if still == STILL {
-                break;
+            let state = self.shared.coalescer.lock();
+            let (come, enough) = (Some(state.numbers), state.waiting >= MEMBERS);
+            drop(state);
+            still = if come == before { still + 1 } else { 0 };
+            if enough || still == STILL {
+                return;
             }
-            before = now;
+            before = come;
         }
     }
 

@@ -60,7 +60,7 @@ fn call<'a>(group: &'a Group, contents: &'a [Digest]) -> Call<'a> {
         texts(|event| event.metadata.as_str()),
         Value::Bigs(group.near.iter().copied().map(Some).collect()),
     ];
-    Call { function: &call::APPEND_MANY, values }
+    Call { function: &call::APPEND_GROUP, values }
 }
 
 fn decided(row: &PgRow, group: &Group) -> Result<Decided, Box<dyn std::error::Error + Send + Sync>> {

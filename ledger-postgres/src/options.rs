@@ -108,6 +108,9 @@ impl Options {
     /// There is no timer: an append that finds no other on its way goes at once, and a group forms while others are on
     /// their way. Each append is judged on its own, and keeps its own id, entry, answer and refusal; one that is refused
     /// or dropped takes no other with it, and a partition that another session holds keeps none but its own waiting.
+    /// A group is driven by the runtime of one of its callers: where several runtimes share a handle, each has to go on
+    /// being polled, as one of many threads is, or this be off.
+    ///
     /// What it changes: where the connection of a group is lost, the outcome of all of its appends is
     /// [`Unknown`](ledger_core::LedgerError::Unknown); and the appends of one lease over one handle wait for each other
     /// in this process instead of at the server, within the same [`budget`](Self::budget).

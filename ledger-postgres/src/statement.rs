@@ -6,12 +6,8 @@ pub(crate) const VERSIONS: &[&[&str]] = &[
     &[include_str!("sql/tables.sql"), include_str!("sql/answer.sql"), CLOCK],
     &[include_str!("sql/version_2.sql")],
     &[include_str!("sql/version_3.sql")],
-    &[
-        CLOCK,
-        include_str!("sql/chain_partition.sql"),
-        include_str!("sql/chain_tenure.sql"),
-        include_str!("sql/version_4.sql"),
-    ],
+    // The clock has another text: the same reading, without decimal numbers.
+    &[CLOCK, include_str!("sql/version_4.sql")],
 ];
 
 /// The functions and procedures of the newest version, in their order. They replace those of an older one, which keeps
@@ -26,6 +22,8 @@ pub(crate) const ROUTINES: &[&str] = &[
     include_str!("sql/is_id.sql"),
     include_str!("sql/bound_wait.sql"),
     include_str!("sql/chain_start.sql"),
+    include_str!("sql/chain_partition.sql"),
+    include_str!("sql/chain_tenure.sql"),
     include_str!("sql/chain_rest.sql"),
     include_str!("sql/chain_link.sql"),
     include_str!("sql/chain_next.sql"),
@@ -39,7 +37,7 @@ pub(crate) const ROUTINES: &[&str] = &[
     include_str!("sql/rejection_key.sql"),
     include_str!("sql/refuse.sql"),
     include_str!("sql/append.sql"),
-    include_str!("sql/append_many.sql"),
+    include_str!("sql/append_group.sql"),
     include_str!("sql/look.sql"),
     include_str!("sql/claim.sql"),
     include_str!("sql/renew.sql"),

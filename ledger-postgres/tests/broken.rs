@@ -105,6 +105,17 @@ const ALL: &[Broken] = &[
         green: "partitions",
     },
     Broken {
+        name: "a group writes the second of a partition one position further on",
+        replaced: &[Replaced {
+            function: "append_group",
+            text: "heads[m.slot] + coalesce(uptos[m.nth], m.nth) as last",
+            by: "heads[m.slot] + coalesce(uptos[m.nth], m.nth) + case when m.nth > 1 then 1 else 0 end as last",
+        }],
+        case: "app04_tasks_without_expectation_all_land",
+        says: "position",
+        green: "partitions",
+    },
+    Broken {
         name: "`>` for `>=` at the expiry",
         replaced: &[Replaced { function: "append", text: "judged_at >= s.expires_at", by: "judged_at > s.expires_at" }],
         case: "clk01_boundary_table",

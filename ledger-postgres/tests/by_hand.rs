@@ -99,14 +99,14 @@ const BY_HAND: &[ByHand] = &[
         ],
     },
     ByHand {
-        function: "append_many",
+        function: "append_group",
         operator: false,
         arguments: &[
             ("array['p']", &[]),
             ("array[4]::bigint[]", &[]),
             ("array[A]::uuid[]", &[]),
             ("array['a']", &[]),
-            ("array[1, 1]", &["array[1]", "array[1, null]", "array[0, 1]"]),
+            ("array[1, 1]", &["array[1]", "array[1, null]", "array[0, 1]", "array[1, 2]", "array[1, 130000000]"]),
             ("array[A, B]::uuid[]", &["array[A, null]::uuid[]", "array[A, nil]::uuid[]", "array[A]::uuid[]"]),
             ("array[null, null]::bigint[]", &["array[null]::bigint[]"]),
             ("array[sha256('x'), sha256('y')]", &["array[sha256('x'), null]", "array[sha256('x'), '\\x00']"]),
@@ -330,6 +330,14 @@ async fn what_is_called_by_hand_takes_no_less_than_what_the_library_sends() {
         writer.execute(sqlx::raw_sql(place.sql(counts))).await.expect("counted");
         let refused = ledger.append(&second, &append_as(AppendId::mint(), "stale")).await.expect_err("stale");
         assert_eq!(refused.rejection().map(|r| r.reason), Some(Reason::StaleGeneration), "{refused}");
+        // Of a lease what is stored is written, in whatever shape it is presented.
+        let shapes = "select lasts from fenced_ledger.append_group(array['p'], array[array[3]]::bigint[],
+            array[array[(select x.acquisition from fenced_ledger.partition x where x.name = 'p')]], array[array['a']],
+            array[1], array[gen_random_uuid()], array[null]::bigint[], array[sha256('x')], array[1], array['k'],
+            array['1'], array['{}'], array[0]::bigint[], null)";
+        let lasts: Option<Vec<Option<i64>>> =
+            sqlx::query_scalar(place.sql(shapes)).fetch_one(&mut writer).await.expect("answered");
+        assert!(lasts.is_some_and(|lasts| lasts[0].is_some()), "{wanted}: it is the lease");
         // All of it can be read, by every door.
         let partitions = ledger.partitions(None, PageSize::MAX).await.expect("read").partitions;
         assert_eq!(partitions.len(), 3);

@@ -269,7 +269,7 @@ async fn a_cancelled_append_takes_no_neighbour_along() {
     let lease = claim(&ledger, "p", "a", seconds(600)).await.lease;
     warm(&ledger, &lease).await;
     for round in 0..scale(6, 60) {
-        let held = proxy.arm(Trigger::Containing("append_many".to_owned()), Fault::Hold);
+        let held = proxy.arm(Trigger::Containing("append_group".to_owned()), Fault::Hold);
         let sent: Vec<Append> = (0..12).map(|_| append("x")).collect();
         let mut calls: Vec<_> = sent.iter().map(|sent| spawn(&ledger, &lease, sent.clone())).collect();
         if round % 2 == 0 {
@@ -315,7 +315,7 @@ async fn a_group_whose_connection_is_lost_is_unknown_to_each_of_its_members() {
     }
     for (fault, lands) in [(Fault::DropReply, true), (Fault::CutReply(40), true), (Fault::DropRequest, false)] {
         warm(&ledger, &leases[0]).await;
-        let armed = proxy.arm(Trigger::Containing("append_many".to_owned()), fault.clone());
+        let armed = proxy.arm(Trigger::Containing("append_group".to_owned()), fault.clone());
         let sent: Vec<(&Lease, Append)> = (0..12).map(|nth| (&leases[nth % 4], append("x"))).collect();
         let answers = all(sent.iter().map(|(lease, sent)| spawn(&ledger, lease, sent.clone())).collect()).await;
         armed.expect_done();
@@ -357,7 +357,7 @@ async fn an_error_of_the_group_is_no_members_error() {
         }
     }
     // Without the function, as before it was installed, all go on their own.
-    place.run("alter function fenced_ledger.append_many rename to gone").await;
+    place.run("alter function fenced_ledger.append_group rename to gone").await;
     let answers = all((0..10).map(|_| spawn(&ledger, &lease, append("x"))).collect()).await;
     assert!(answers.iter().all(Result::is_ok), "{answers:?}");
     place.drop().await;

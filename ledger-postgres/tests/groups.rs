@@ -1,4 +1,4 @@
-//! Goal: a group decides as the single form does. What `append_many` grants, `append` grants with the same answer; what
+//! Goal: a group decides as the single form does. What `append_group` grants, `append` grants with the same answer; what
 //! it leaves out would not have been granted; and rows, leases and evidence are the same to the last byte. And groups
 //! stand their ground beside takeovers, renewals, releases and sessions that hold a partition.
 //!
@@ -62,7 +62,7 @@ impl World {
         sqlx::query(sql).bind(to).execute(&mut self.shell).await.expect("stepped");
     }
 
-    /// What `append_many` grants, by the place of the append in the call. Told how far the logs have come or not, it does
+    /// What `append_group` grants, by the place of the append in the call. Told how far the logs have come or not, it does
     /// the same.
     async fn group(&mut self, calls: &[(Lease, Append)]) -> BTreeMap<usize, Granted> {
         let mut lanes: Vec<&Lease> = Vec::new();
@@ -84,7 +84,7 @@ impl World {
             Expected::Position(position) => Some(position.get()),
         };
         let sql =
-            "select * from fenced_ledger.append_many($1, $2, $3::text[]::uuid[], $4, $5, $6::text[]::uuid[], $7, $8,
+            "select * from fenced_ledger.append_group($1, $2, $3::text[]::uuid[], $4, $5, $6::text[]::uuid[], $7, $8,
              $9, $10, $11, $12, (select array_agg(case when random() < 0.5 then 0 else coalesce((
                  select max(l.position) from fenced_ledger.log l join fenced_ledger.partition p on p.id = l.partition
                  where p.name = u.name), 0) end order by u.nth) from unnest($1) with ordinality u (name, nth)), null)";
@@ -336,7 +336,7 @@ async fn a_group_that_can_not_be_followed_decides_nothing() {
                 "select cardinality(array_remove(g.lasts, null)) from (select array_agg(x.name order by x.name) as names,
                     array_agg(x.acquisition order by x.name) as acquisitions from fenced_ledger.partition x
                     where x.name = any ({names})) l,
-                 lateral fenced_ledger.append_many(l.names, array_fill(1::bigint, array[cardinality(l.names)]),
+                 lateral fenced_ledger.append_group(l.names, array_fill(1::bigint, array[cardinality(l.names)]),
                     l.acquisitions, array_fill('a'::text, array[cardinality(l.names)]), {slots},
                     array[gen_random_uuid(), gen_random_uuid(), gen_random_uuid()], array[null, null, null]::bigint[],
                     array[sha256('x'), sha256('y'), sha256('z')], array[1, 1, 1], array['k', 'k', 'k'],
@@ -366,6 +366,21 @@ async fn a_group_that_can_not_be_followed_decides_nothing() {
         let decided: Option<i32> =
             sqlx::query_scalar(group("array[1, 1, 1]", "array['p']")).fetch_one(&mut shell).await.expect("decided");
         assert_eq!(decided, None, "{wanted}: the clock goes back");
+        // The lease ends between the second and the third: each has a reading of its own (T4), and the first two are kept.
+        place
+            .run(
+                "alter sequence fenced_ledger.back restart;
+                 create or replace function fenced_ledger.clock() returns bigint language sql volatile as
+                 $$ select (select x.expires_at from fenced_ledger.partition x where x.name = 'p') - 3
+                     + nextval('fenced_ledger.back') $$",
+            )
+            .await;
+        let mut shell = place.shell().await;
+        let decided: Option<i32> =
+            sqlx::query_scalar(group("array[1, 1, 1]", "array['p']")).fetch_one(&mut shell).await.expect("decided");
+        assert_eq!(decided, Some(2), "{wanted}: the lease ends");
+        let verified = ledger.verify(&partition("p"), None).await.expect("read");
+        assert!(matches!(verified, Verification::Clean { events: 6, .. }), "{verified:?}");
         place.drop().await;
     }
 }

@@ -21,6 +21,8 @@ declare
     counted bigint;
     body text;
     digest bytea;
+    before bytea;
+    within bytea;
     link bytea;
 begin
     -- The library checks its input before it asks; this is for whoever calls by hand (S5).
@@ -35,9 +37,10 @@ begin
     if not found and p_above is distinct from 9223372036854775807 then
         -- As a first claim: it locks by its insert, and is completed below.
         insert into fenced_ledger.partition
-            (name, generation, holder, acquisition, ttl, expires_at, renewals, recorded_at, head, chain, ledger)
+            (name, generation, holder, acquisition, ttl, expires_at, renewals, recorded_at, head, chain, ledger,
+                chain_partition, chain_tenure)
             select p_name, 0, p_operator, p_acquisition, 3000000, -9223372036854775808, 0, -9223372036854775808, 0,
-                fenced_ledger.chain_start(g.id, p_name), g.id
+                fenced_ledger.chain_start(g.id, p_name), g.id, '', ''
             from fenced_ledger.ledger g where g.one
             on conflict do nothing;
         if not found then
@@ -79,8 +82,10 @@ begin
                 || '"}' end
             || ',"reason":' || to_json(p_reason) || '}';
         digest := fenced_ledger.chain_content(array['$advanced'], array[body], array['{}']);
-        link := fenced_ledger.chain_next(coalesce(t.chain, fenced_ledger.chain_start(s.ledger, p_name)), s.ledger, p_name,
-            next, last + 1, last + 1, judged_at, p_acquisition, p_operator, null, digest);
+        before := fenced_ledger.chain_partition(s.ledger, p_name, next);
+        within := fenced_ledger.chain_tenure(p_acquisition, p_operator);
+        link := fenced_ledger.chain_link(coalesce(t.chain, fenced_ledger.chain_start(s.ledger, p_name)), before, last + 1,
+            last + 1, judged_at, within, null, digest);
         insert into fenced_ledger.log (partition, position, first, generation, recorded_at, entry_id, acquisition, holder,
                 content, chain, kind, metadata, payload)
             values (s.id, last + 1, last + 1, next, judged_at, null, p_acquisition, p_operator,
@@ -88,7 +93,7 @@ begin
         update fenced_ledger.partition r
             set generation = next, holder = p_operator, acquisition = p_acquisition, expires_at = judged_at,
                 vacancy = 'advanced', vacancy_reason = p_reason, renewals = counted, recorded_at = judged_at,
-                head = last + 1, chain = link
+                head = last + 1, chain = link, chain_partition = before, chain_tenure = within
             where r.id = s.id;
         return row(verdict, next, p_operator, p_acquisition, s.ttl, judged_at, 'advanced', p_reason,
         judged_at, last + 1, link, judged_at, last + 1 + counted, clock_at < judged_at,

@@ -79,14 +79,13 @@ begin
                         metadata := p_metadata[1]::json;
                         insert into fenced_ledger.log (partition, position, kind, metadata, payload)
                             select x.id, t.position + u.i, p_kinds[1], metadata, u.p::json
-                            from (select generate_series(1, n), unnest(p_payloads)) u (i, p) where u.i < n;
+                            from unnest(p_payloads) with ordinality u (p, i) where u.i < n;
                     elsif n > 1 then
                         if cardinality(p_kinds) = 1 then p_kinds := array_fill(p_kinds[1], array[n]); end if;
                         if cardinality(p_metadata) = 1 then p_metadata := array_fill(p_metadata[1], array[n]); end if;
                         insert into fenced_ledger.log (partition, position, kind, metadata, payload)
                             select x.id, t.position + u.i, u.k, u.m::json, u.p::json
-                            from (select generate_series(1, n), unnest(p_kinds), unnest(p_payloads), unnest(p_metadata))
-                                u (i, k, p, m) where u.i < n;
+                            from unnest(p_kinds, p_payloads, p_metadata) with ordinality u (k, p, m, i) where u.i < n;
                     end if;
                     link := fenced_ledger.chain_link(t.chain, x.chain_partition, t.position + 1, t.position + n, judged_at,
                         x.chain_tenure, p_id, p_content);

@@ -8,9 +8,10 @@ begin
     begin
         if p_partition is null then
             insert into fenced_ledger.partition
-                (name, generation, holder, acquisition, ttl, expires_at, renewals, recorded_at, head, chain, ledger)
+                (name, generation, holder, acquisition, ttl, expires_at, renewals, recorded_at, head, chain, ledger,
+                    chain_partition, chain_tenure)
                 values (p_name, 0, '', '00000000-0000-0000-0000-000000000000', 0, 0, 0, 0, 0, '',
-                    '00000000-0000-0000-0000-000000000000')
+                    '00000000-0000-0000-0000-000000000000', '', '')
                 on conflict do nothing;
         else
             insert into fenced_ledger.log (partition, position, kind, metadata, payload)

@@ -19,6 +19,8 @@ declare
     until bigint;
     succession text;
     digest bytea;
+    before bytea;
+    within bytea;
     link bytea;
     wrote boolean;
     note text;
@@ -41,9 +43,10 @@ begin
             -- C2: the first claim locks by its insert, and is completed below. Nothing of time may be in it: it may wait
             -- for a rival that rolls back, and the clock is read after that wait.
             insert into fenced_ledger.partition
-                (name, generation, holder, acquisition, ttl, expires_at, renewals, recorded_at, head, chain, ledger)
+                (name, generation, holder, acquisition, ttl, expires_at, renewals, recorded_at, head, chain, ledger,
+                chain_partition, chain_tenure)
                 select p_name, 0, p_holder, p_acquisition, p_ttl, -9223372036854775808, 0, -9223372036854775808, 0,
-                    fenced_ledger.chain_start(g.id, p_name), g.id
+                    fenced_ledger.chain_start(g.id, p_name), g.id, '', ''
                 from fenced_ledger.ledger g where g.one
                 on conflict do nothing;
             locked := found;
@@ -90,8 +93,9 @@ begin
             || '},"holder":' || to_json(p_holder) || ',"generation":' || (s.generation + 1) || ',"acquisition":"'
             || p_acquisition || '","ttl":' || p_ttl || ',"expires_at":' || until || ',"at":' || judged_at || '}';
         digest := fenced_ledger.chain_content(array['$claimed'], array[succession], array['{}']);
-        link := fenced_ledger.chain_next(s.chain, s.ledger, p_name, s.generation + 1, s.head + 1, s.head + 1, judged_at,
-            p_acquisition, p_holder, p_acquisition, digest);
+        before := fenced_ledger.chain_partition(s.ledger, p_name, s.generation + 1);
+        within := fenced_ledger.chain_tenure(p_acquisition, p_holder);
+        link := fenced_ledger.chain_link(s.chain, before, s.head + 1, s.head + 1, judged_at, within, p_acquisition, digest);
         insert into fenced_ledger.log (partition, position, first, generation, recorded_at, entry_id, acquisition, holder,
                 content, chain, kind, metadata, payload)
             values (s.id, s.head + 1, s.head + 1, s.generation + 1, judged_at, p_acquisition, p_acquisition, p_holder,
@@ -99,7 +103,7 @@ begin
         update fenced_ledger.partition x
             set generation = s.generation + 1, holder = p_holder, acquisition = p_acquisition, ttl = p_ttl,
                 expires_at = until, vacancy = null, vacancy_reason = null, recorded_at = judged_at, head = s.head + 1,
-                chain = link
+                chain = link, chain_partition = before, chain_tenure = within
             where x.id = s.id;
         return row(verdict, s.generation + 1, p_holder, p_acquisition, p_ttl, until, null, null,
         judged_at, s.head + 1, link, judged_at, s.revision + 1, clock_at < s.recorded_at,

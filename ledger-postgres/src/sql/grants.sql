@@ -1,7 +1,7 @@
 -- S5: what a role needs to append and to read. It can not write a table, nor call the helpers.
 grant usage on schema fenced_ledger to the_role;
 grant select on all tables in schema fenced_ledger to the_role;
-grant execute on function fenced_ledger.append, fenced_ledger.append_many, fenced_ledger.look, fenced_ledger.claim,
+grant execute on function fenced_ledger.append, fenced_ledger.append_group, fenced_ledger.look, fenced_ledger.claim,
     fenced_ledger.renew, fenced_ledger.release, fenced_ledger.record_rejection, fenced_ledger.count_rejections,
     fenced_ledger.observe, fenced_ledger.fate, fenced_ledger.partitions, fenced_ledger.rejections, fenced_ledger.clock
     to the_role;

@@ -149,8 +149,9 @@ impl Storage for Fresh {
         connection.execute("begin").await?;
         // A partition that was never claimed is held by a row that is never committed.
         let insert = "insert into fenced_ledger.partition
-             (name, generation, holder, acquisition, ttl, expires_at, renewals, recorded_at, head, chain, ledger)
-             select $1, 0, '', '00000000-0000-0000-0000-000000000000', 0, 0, 0, 0, 0, '', g.id
+             (name, generation, holder, acquisition, ttl, expires_at, renewals, recorded_at, head, chain, ledger,
+                 chain_partition, chain_tenure)
+             select $1, 0, '', '00000000-0000-0000-0000-000000000000', 0, 0, 0, 0, 0, '', g.id, '', ''
              from fenced_ledger.ledger g on conflict do nothing";
         sqlx::query(self.place.sql(insert)).bind(partition.as_str()).execute(&mut connection).await?;
         let lock = "select 1 from fenced_ledger.partition where name = $1 for no key update";
@@ -287,15 +288,12 @@ impl StoreCopy for Copied {
         let copy = &self.copy;
         // Whoever writes just then is waited for, and goes on over the copy afterwards.
         let lock = |table: &String| format!("lock table fenced_ledger.{table} in access exclusive mode;");
-        let locks: String = self.tables.iter().map(lock).collect();
-        let mut backs = String::new();
-        for table in &self.tables {
-            let columns = self.place.written(table).await;
-            backs += &format!(
-                "delete from fenced_ledger.{table}; insert into fenced_ledger.{table} ({columns}) overriding system value
-                 select {columns} from fenced_ledger.{copy}_{table};"
-            );
-        }
+        let back = |table: &String| {
+            let insert = format!("insert into fenced_ledger.{table} overriding system value");
+            format!("delete from fenced_ledger.{table}; {insert} table fenced_ledger.{copy}_{table};")
+        };
+        let (locks, backs): (String, String) =
+            (self.tables.iter().map(lock).collect(), self.tables.iter().map(back).collect());
         self.place.run(&format!("begin; {locks} {backs} commit;")).await;
         Ok(())
     }

@@ -74,15 +74,6 @@ impl Place {
         sql.replace("fenced_ledger", &format!("\"{}\"", self.schema.name()))
     }
 
-    /// The columns of a table that are written, and not generated from others.
-    pub async fn written(&self, table: &str) -> String {
-        self.value(&format!(
-            "select string_agg(quote_ident(c.column_name), ', ') from information_schema.columns c
-             where c.table_schema = 'fenced_ledger' and c.table_name = '{table}' and c.is_generated = 'NEVER'"
-        ))
-        .await
-    }
-
     pub async fn run(&self, sql: &str) {
         self.shell().await.execute(sqlx::raw_sql(self.sql(sql))).await.expect(sql);
     }

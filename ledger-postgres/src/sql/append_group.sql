@@ -12,9 +12,9 @@
 -- them, and the chain alone is followed one by one. Then their events, by one statement. An error undoes all of them.
 --
 -- Generic plans: for short arrays the planner would take each plan anew to be the cheaper one, and planning costs more
--- than all the rest. In a loop each expression costs 0.3 us, whatever it is, and an element of a text array as many steps
--- as stand before it: so loops have few expressions, and arrays are taken apart side by side. A recursive query instead
--- took 0.3 ms to start, and 16 to 25 us more for each append.
+-- than all the rest. In a loop each expression costs 0.3 us, whatever it is; so loops have few. Arrays are taken apart side
+-- by side in a list of columns, as unnest in FROM keeps each of its rows in between. A recursive query took 0.3 ms to
+-- start, and 16 to 25 us more for each append.
 --
 -- A slot is a partition with the lease that is presented for it; `p_slots` gives the slot of each append, and `p_counts`
 -- how many of the events are its own. The appends of a slot stand side by side, in the order of the slots. `p_near` has by
@@ -22,8 +22,8 @@
 -- the partition from there on, up to 5 us. Where the log ends before it, nothing is granted. No id may be in one call
 -- twice. Above read committed nothing is decided here (see assert_fresh.sql).
 --
--- What is answered is by append, and NULL where it was not granted; `chains` says nothing there.
-create function fenced_ledger.append_many(
+-- What is answered is by append; where it was not granted, its last position is NULL, and the rest says nothing.
+create function fenced_ledger.append_group(
     p_names text[], p_generations bigint[], p_acquisitions uuid[], p_holders text[], p_slots integer[], p_ids uuid[],
     p_expected bigint[], p_contents bytea[], p_counts integer[], p_kinds text[], p_payloads text[], p_metadata text[],
     p_near bigint[], p_wait integer, out lasts bigint[], out times bigint[], out revisions bigint[],
@@ -35,8 +35,11 @@ $$
 #variable_conflict error
 declare
     n integer := cardinality(p_ids);
-    -- By slot; NULL where it is not granted anything.
+    -- By slot, as it is stored; NULL where it is not granted anything.
     ids bigint[];
+    generations bigint[];
+    acquisitions uuid[];
+    holders text[];
     expiries bigint[];
     renewals bigint[];
     recorded bigint[];
@@ -62,7 +65,8 @@ declare
 begin
     -- As in `append`: for whoever calls by hand (S5). No query among the conditions, which would cost each call its start: what
     -- all have in common is looked at once, and contents where one was not granted.
-    if (n = cardinality(p_slots) and 1 <= all (p_slots) and '00000000-0000-0000-0000-000000000000' <> all (p_ids)
+    if (n = cardinality(p_slots) and 1 <= all (p_slots) and cardinality(p_names) >= all (p_slots)
+        and '00000000-0000-0000-0000-000000000000' <> all (p_ids)
         and n = cardinality(p_expected) and n = cardinality(p_contents)
         and n = cardinality(p_counts) and 1 <= all (p_counts) and 10000 >= all (p_counts)
         and cardinality(p_payloads) = cardinality(p_kinds) and cardinality(p_metadata) = cardinality(p_kinds)
@@ -81,14 +85,16 @@ begin
         if current_setting('transaction_isolation') <> 'read committed' then return; end if;
         perform fenced_ledger.bound_wait(p_wait);
     end if;
-    select array_agg(p.id), array_agg(p.expires_at), array_agg(p.renewals), array_agg(p.recorded_at), array_agg(p.head),
+    select array_agg(p.id), array_agg(p.generation), array_agg(p.acquisition), array_agg(p.holder),
+            array_agg(p.expires_at), array_agg(p.renewals), array_agg(p.recorded_at), array_agg(p.head),
             array_agg(p.chain), array_agg(p.chain_partition), array_agg(p.chain_tenure)
-        into ids, expiries, renewals, recorded, heads, tips, befores, withins
+        into ids, generations, acquisitions, holders, expiries, renewals, recorded, heads, tips, befores, withins
         from (select unnest(p_names), unnest(p_generations), unnest(p_acquisitions), unnest(p_holders))
             u (name, generation, acquisition, holder)
         -- LIMIT, here and below: one look-up by key for each, whatever the size of the tables was when it was planned.
         left join lateral (
-            select p.id, p.expires_at, p.renewals, p.recorded_at, p.head, p.chain, p.chain_partition, p.chain_tenure
+            select p.id, p.generation, p.acquisition, p.holder, p.expires_at, p.renewals, p.recorded_at, p.head, p.chain,
+                p.chain_partition, p.chain_tenure
             from fenced_ledger.partition p where p.name = u.name and p.generation = u.generation
                 and p.acquisition = u.acquisition and p.holder = u.holder and p.vacancy is null
                 and p.recorded_at < p.expires_at
@@ -109,8 +115,8 @@ begin
                     q.content))
             into lasts, times, revisions, behind, chains
             from (select generate_series(1, n), unnest(ids), unnest(expiries), unnest(renewals), unnest(recorded),
-                    unnest(heads), unnest(tips), unnest(befores), unnest(withins), unnest(p_generations),
-                    unnest(p_acquisitions), unnest(p_holders), unnest(p_slots), unnest(p_ids), unnest(p_expected),
+                    unnest(heads), unnest(tips), unnest(befores), unnest(withins), unnest(generations),
+                    unnest(acquisitions), unnest(holders), unnest(p_slots), unnest(p_ids), unnest(p_expected),
                     unnest(p_contents), unnest(p_counts), unnest(p_near))
                 m (nth, of, expires_at, renewals, recorded_at, head, chain, before, within, generation, acquisition,
                     holder, slot, id, expected, content, count, near)
@@ -139,7 +145,7 @@ begin
                 array_agg((select l.entry_id from fenced_ledger.log l where l.partition + 0 = u.id and l.entry_id is not null
                     order by l.entry_id desc limit 1))
             into heads, tips, recorded, greatest_ids
-            from unnest(ids, p_generations, p_holders, p_acquisitions, heads, tips, recorded, p_near)
+            from unnest(ids, generations, holders, acquisitions, heads, tips, recorded, p_near)
                 u (id, generation, holder, acquisition, head, chain, recorded_at, near)
             left join lateral (
                 select l.position, l.chain, l.recorded_at, fenced_ledger.diverged(u.generation, u.holder, u.acquisition,
@@ -219,8 +225,8 @@ begin
     end if;
     insert into fenced_ledger.log (partition, position, first, generation, recorded_at, entry_id, acquisition, holder,
             content, chain, kind, metadata, payload)
-        select ids[m.slot], m.last, m.last - m.count + 1, p_generations[m.slot], m.time, m.id, p_acquisitions[m.slot],
-            p_holders[m.slot], m.content, m.chain, m.kind, m.metadata::json, m.payload::json
+        select ids[m.slot], m.last, m.last - m.count + 1, generations[m.slot], m.time, m.id, acquisitions[m.slot],
+            holders[m.slot], m.content, m.chain, m.kind, m.metadata::json, m.payload::json
         from (select unnest(p_slots), unnest(lasts), unnest(times), unnest(p_ids), unnest(p_contents), unnest(p_counts),
                 unnest(chains), unnest(p_kinds), unnest(p_metadata), unnest(p_payloads))
             m (slot, last, "time", id, content, count, chain, kind, metadata, payload)
