@@ -331,12 +331,14 @@ async fn what_is_called_by_hand_takes_no_less_than_what_the_library_sends() {
         let refused = ledger.append(&second, &append_as(AppendId::mint(), "stale")).await.expect_err("stale");
         assert_eq!(refused.rejection().map(|r| r.reason), Some(Reason::StaleGeneration), "{refused}");
         // Of a lease what is stored is written, in whatever shape it is presented.
+        let content: String =
+            place.value("select encode(fenced_ledger.chain_content(array['k'], array['1'], array['{}']), 'hex')").await;
         let shapes = "select lasts from fenced_ledger.append_group(array['p'], array[array[3]]::bigint[],
             array[array[(select x.acquisition from fenced_ledger.partition x where x.name = 'p')]], array[array['a']],
-            array[1], array[gen_random_uuid()], array[null]::bigint[], array[sha256('x')], array[1], array['k'],
-            array['1'], array['{}'], array[0]::bigint[], null)";
+            array[1], array[gen_random_uuid()], array[null]::bigint[], array[decode($1, 'hex')],
+            array[1], array['k'], array['1'], array['{}'], array[0]::bigint[], null)";
         let lasts: Option<Vec<Option<i64>>> =
-            sqlx::query_scalar(place.sql(shapes)).fetch_one(&mut writer).await.expect("answered");
+            sqlx::query_scalar(place.sql(shapes)).bind(content).fetch_one(&mut writer).await.expect("answered");
         assert!(lasts.is_some_and(|lasts| lasts[0].is_some()), "{wanted}: it is the lease");
         // All of it can be read, by every door.
         let partitions = ledger.partitions(None, PageSize::MAX).await.expect("read").partitions;
