@@ -1,8 +1,8 @@
 //! Goal: appends that travel together are judged each on its own. A refused, a dropped or a held one keeps no other from
 //! its place, and a group whose connection is lost says so to each of its members.
 //!
-//! Method: the tests run on one thread, so that what is spawned together waits together: the first goes alone, the others
-//! form one group.
+//! Method: the tests run on one thread, so that what is spawned together waits together: the first goes alone, unless a group has
+//! just come back, and the others form one group.
 
 mod common;
 
@@ -273,7 +273,7 @@ async fn a_cancelled_append_takes_no_neighbour_along() {
         let sent: Vec<Append> = (0..12).map(|_| append("x")).collect();
         let mut calls: Vec<_> = sent.iter().map(|sent| spawn(&ledger, &lease, sent.clone())).collect();
         if round % 2 == 0 {
-            // On its way: all but the first are in the held group.
+            // On its way: all are in the held group, but perhaps the first.
             while !held.wait_struck(Duration::ZERO) {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
