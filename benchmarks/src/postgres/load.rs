@@ -196,6 +196,9 @@ async fn commit(server: &Server, plan: &Plan, with_standby: bool) -> Result<Repo
     const ON: &str = "on";
     let writer = Writer::fenced(install(server, "committed", 16).await?, &server.url()).await?;
     let standby = if with_standby { Some(server.standby("standby")?) } else { None };
+    if standby.is_some() {
+        caught_up(server)?;
+    }
     let mut choices =
         vec![(ON.to_owned(), "on", false), ("off: the last appends may be lost".to_owned(), "off", false)];
     if standby.is_some() {
@@ -226,6 +229,22 @@ async fn commit(server: &Server, plan: &Plan, with_standby: bool) -> Result<Repo
     server.reload()?;
     let (one, many): (Vec<Row>, Vec<Row>) = rows.into_iter().unzip();
     Ok(report("synchronous_commit, 1 writer", one.into_iter().chain(many).collect::<Vec<_>>()))
+}
+
+/// Waits for the standby, which has to follow first what was written before and during its copy: an append that waits for
+/// that would be no measurement.
+fn caught_up(server: &Server) -> Result<()> {
+    let mut client = server.client()?;
+    let there = "select 1 from pg_stat_replication where state = 'streaming' and replay_lsn = pg_current_wal_lsn()";
+    let start = Instant::now();
+    while client.query(there)?.is_empty() {
+        if start.elapsed() > Duration::from_secs(120) {
+            return Err("the standby does not catch up".into());
+        }
+        // The standby says how far it is when it likes.
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
 }
 
 /// 64 writers for a while, each of whose leases is renewed ten times a second: what that leaves in the table of leases.
