@@ -65,10 +65,10 @@ impl PostgresLedger {
     ///
     /// Whoever cancels a `pool.begin()` leaves the connection inside a transaction (sqlx 0.9.0), where the next
     /// statement is answered and then lost. Each write of this library over such a pool is therefore a procedure that
-    /// ends in COMMIT, which fails there; the connection is closed and the write tried on another. That costs 15 to 22 %
-    /// of the server's rate of small appends, and sqlx asks the server before it lends a connection and after it got it
-    /// back: three round trips instead of one, or two with `test_before_acquire(false)`. [`connect`](Self::connect) has
-    /// neither cost.
+    /// ends in COMMIT, which fails there; the connection is closed and the write tried on another. And sqlx
+    /// asks the server before it lends a connection and after it got it back: three round trips instead of one, or two
+    /// with `test_before_acquire(false)`. One writer has 0.77 of the rate that [`connect`](Self::connect) gives it, which
+    /// has neither cost (`docs/benchmarks.md`).
     ///
     /// A pool that leads through a transaction pooler can not be told from another when it is opened. Its calls are then
     /// [`NotWritten`](LedgerError::NotWritten) for the most part; open it with
