@@ -6,7 +6,7 @@ use sqlx::postgres::PgRow;
 
 use crate::append::Granted;
 use crate::call::{self, Call, Value};
-use crate::coalesce::{Lane, Member};
+use crate::lanes::{Lane, Member};
 use crate::retry::Runner;
 
 /// Appends that travel together, those of a lane side by side; each with the number of its lane.

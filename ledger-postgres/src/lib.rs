@@ -100,6 +100,7 @@ mod coalesce;
 mod evidence;
 mod group;
 mod hosts;
+mod lanes;
 mod ledger;
 mod look;
 mod migrate;

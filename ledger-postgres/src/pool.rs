@@ -16,8 +16,8 @@ use sqlx::{ConnectOptions, PgConnection, PgPool, Postgres};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::classify::{self, Classified};
-use crate::coalesce::GROUPS;
 use crate::hosts::Hosts;
+use crate::lanes::GROUPS;
 use crate::options::{Options, milliseconds};
 
 /// How long a connection may be idle beside others that are in use before it is closed.

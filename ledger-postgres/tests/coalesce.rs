@@ -1,8 +1,8 @@
 //! Goal: appends that travel together are judged each on its own. A refused, a dropped or a held one keeps no other from
 //! its place, and a group whose connection is lost says so to each of its members.
 //!
-//! Method: the tests run on one thread, so that what is spawned together waits together: the first goes alone, unless a group has
-//! just come back, and the others form one group.
+//! Method: the tests run on one thread, so that what is spawned together waits together: the first goes alone, the others
+//! form one group.
 
 mod common;
 
@@ -65,6 +65,10 @@ async fn through_a_proxy(wanted: Wanted) -> (Server, Place, Proxy) {
 async fn warm(ledger: &PostgresLedger, lease: &Lease) {
     let calls = (0..20).map(|_| spawn(ledger, lease, append("warm"))).collect();
     assert!(all(calls).await.iter().all(Result::is_ok));
+    // A group that came back waits for others by giving way, 16 times at most: then nothing is on its way any more.
+    for _ in 0..32 {
+        tokio::task::yield_now().await;
+    }
 }
 
 #[tokio::test]
@@ -273,7 +277,7 @@ async fn a_cancelled_append_takes_no_neighbour_along() {
         let sent: Vec<Append> = (0..12).map(|_| append("x")).collect();
         let mut calls: Vec<_> = sent.iter().map(|sent| spawn(&ledger, &lease, sent.clone())).collect();
         if round % 2 == 0 {
-            // On its way: all are in the held group, but perhaps the first.
+            // On its way: all but the first are in the held group.
             while !held.wait_struck(Duration::ZERO) {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
@@ -319,14 +323,15 @@ async fn a_group_whose_connection_is_lost_is_unknown_to_each_of_its_members() {
         let sent: Vec<(&Lease, Append)> = (0..12).map(|nth| (&leases[nth % 4], append("x"))).collect();
         let answers = all(sent.iter().map(|(lease, sent)| spawn(&ledger, lease, sent.clone())).collect()).await;
         armed.expect_done();
-        // Who is in the group that is lost, and not alone, in an earlier or in a later one, is the scheduler's choice.
+        // The first went alone. Who else is in the group that is lost, and not in an earlier or a later one, is the
+        // scheduler's choice.
         let unknown: Vec<_> = sent
             .iter()
             .zip(&answers)
             .filter(|(_, answer)| matches!(answer, Err(LedgerError::Unknown(_))))
             .map(|(sent, _)| sent)
             .collect();
-        assert!(unknown.len() > 1, "{fault:?}: {answers:?}");
+        assert!(answers[0].is_ok() && unknown.len() > 1, "{fault:?}: {answers:?}");
         assert_eq!(
             answers.iter().filter(|answer| answer.is_ok()).count(),
             12 - unknown.len(),

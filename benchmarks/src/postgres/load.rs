@@ -196,12 +196,10 @@ async fn commit(server: &Server, plan: &Plan, with_standby: bool) -> Result<Repo
     const ON: &str = "on";
     let writer = Writer::fenced(install(server, "committed", 16).await?, &server.url()).await?;
     let standby = if with_standby { Some(server.standby("standby")?) } else { None };
-    if standby.is_some() {
-        caught_up(server)?;
-    }
     let mut choices =
         vec![(ON.to_owned(), "on", false), ("off: the last appends may be lost".to_owned(), "off", false)];
     if standby.is_some() {
+        caught_up(server)?;
         for choice in ["remote_write", "on", "remote_apply"] {
             choices.push((format!("a synchronous standby, {choice}"), choice, true));
         }

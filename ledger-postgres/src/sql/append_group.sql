@@ -9,7 +9,7 @@
 -- statements of their own and so in snapshots at least as new as the locks: the newest entries and the use of the ids.
 -- Each append is judged by a reading of the clock of its own (T4). Where each partition has one append, as where many
 -- writers write to many, one statement does all that. Where one has several, what each adds up to is computed for all of
--- them, and the chain alone is followed one by one. Then their events, by one statement. An error undoes all of them.
+-- them, and the chain alone is followed one by one. Then their events are written. An error undoes all of them.
 --
 -- Generic plans: for short arrays the planner would take each plan anew to be the cheaper one, and planning costs more
 -- than all the rest. In a loop each expression costs 0.3 us, whatever it is; so loops have few. Arrays are taken apart side
